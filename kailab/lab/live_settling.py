@@ -29,6 +29,7 @@ from kailab.model.objects import (
     metadata_of,
     name_of,
     owner_references,
+    pods_of_job,
     status_of,
     uid_of,
 )
@@ -143,12 +144,10 @@ class PendingChanges:
             return False
         if status.get("failed"):
             return False  # it may be in back-off
-        wanted = spec.get("parallelism", 1)
-        if spec.get("completions") is not None:
-            wanted = min(wanted, spec["completions"] - status.get("succeeded", 0))
-        elif status.get("succeeded"):
+        succeeded = status.get("succeeded", 0)
+        if succeeded and spec.get("completions") is None:
             return False
-        return bool(status.get("active", 0) + status.get("terminating", 0) < wanted)
+        return bool(status.get("active", 0) + status.get("terminating", 0) < pods_of_job(spec, succeeded))
 
     # --- pods --------------------------------------------------------------------------------------------------------
 

@@ -182,6 +182,13 @@ def shown_phase(pod: Mapping[str, Any]) -> str:
     return "Terminating" if is_terminating(pod) else phase_of(pod)
 
 
+def pods_of_job(spec: Mapping[str, Any], succeeded: int = 0) -> int:
+    """The most pods that a Job of this spec runs at a time, once so many have succeeded."""
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    most = 1 if parallelism is None else int(parallelism)
+    return most if completions is None else min(most, int(completions) - succeeded)
+
+
 def is_ended(pod: Mapping[str, Any]) -> bool:
     """True if the pod's phase is ``Succeeded`` or ``Failed``."""
     return (pod.get("status") or _NOTHING).get("phase") in ENDED_PHASES

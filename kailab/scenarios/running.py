@@ -29,6 +29,7 @@ from kailab.model.objects import (
     node_of,
     owner_references,
     phase_of,
+    pods_of_job,
     uid_of,
 )
 from kailab.model.times import duration_seconds
@@ -66,9 +67,7 @@ def held_back(cluster: Cluster) -> dict[str, HeldBack]:
         failures = status.get("failed", 0) + seen["Failed"]
         if not failures or any(c["status"] == "True" for c in status.get("conditions") or ()):
             continue
-        wanted = spec.get("parallelism", 1)
-        if spec.get("completions") is not None:
-            wanted = min(wanted, spec["completions"] - status.get("succeeded", 0))
+        wanted = pods_of_job(spec, status.get("succeeded", 0))
         before = by_app.get(app, HeldBack(0, 0.0))
         owed = max(0, wanted - seen["Pending"] - seen["Running"])
         by_app[app] = HeldBack(before.pods + owed, max(before.seconds, back_off(failures)))

@@ -73,6 +73,7 @@ from kailab.model.objects import (
     namespace_of,
     owner_references,
     owner_uids,
+    pods_of_job,
     spec_of,
     status_of,
     uid_of,
@@ -340,11 +341,7 @@ class WorkTranslation:
             holder["metadata"].setdefault("annotations", {})[GROUP_TOTAL] = str(work.min_member)
 
     def _gang(self, job: Object, work: TemplateWork) -> None:
-        spec = job["spec"]
-        parallelism = spec.get("parallelism", 1)
-        completions = spec.get("completions")
-        most = parallelism if completions is None else min(parallelism, completions)
-        if work.min_member < most:
+        if work.min_member < pods_of_job(job["spec"]):
             job["metadata"].setdefault("annotations", {})[MIN_PARALLELISM] = str(work.min_member)
 
     def _brings(self, work: TemplateWork) -> Iterator[Object]:

@@ -16,6 +16,7 @@ from kailab.model.objects import (
     labels_of,
     name_of,
     namespace_of,
+    pods_of_job,
     scheduling_directives,
     status_of,
     uid_of,
@@ -264,9 +265,7 @@ def _states(owner: Object, jobs: dict[str, Object]) -> dict[str, dict[str, Any]]
             job = jobs.get(f"{name_of(owner)}-{entry['name']}-{index}")
             if job is None:
                 continue
-            status, spec = job.get("status") or {}, job["spec"]
-            parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
-            needed = parallelism if completions is None else min(parallelism, completions)
+            status, needed = job.get("status") or {}, pods_of_job(job["spec"])
             row["succeeded"] += has_condition(job, "Complete")
             row["failed"] += has_condition(job, "Failed")
             row["suspended"] += has_condition(job, "Suspended")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kailab.model.objects import Object
+from kailab.model.objects import Object, pods_of_job
 from kailab.workloads.dynamo import roles_of, services_of
 from kailab.workloads.kubeflow import REPLICA_SPECS
 from kailab.workloads.ray import desired_workers
@@ -28,11 +28,8 @@ def replicas(obj: Object) -> int:
 
 def job(obj: Object) -> int:
     spec, done = _spec(obj), _number(obj.get("status"), "succeeded", 0)
-    wanted = _number(spec, "parallelism")
-    if spec.get("completions") is not None:
-        return min(wanted, int(spec["completions"]) - done)
     # A Job without completions makes no pods after its first success.
-    return 0 if done else wanted
+    return 0 if done and spec.get("completions") is None else pods_of_job(spec, done)
 
 
 def cron_job(obj: Object) -> int:

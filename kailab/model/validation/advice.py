@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from kailab.errors import InputError
 from kailab.model import labels, times
 from kailab.model.kinds import kind_key, part
-from kailab.model.objects import content_key, labels_of
+from kailab.model.objects import content_key, labels_of, pods_of_job
 from kailab.model.validation import core, shapes
 from kailab.model.validation.fields import Fault, Faults, shown
 from kailab.model.validation.shapes import Check
@@ -164,9 +164,7 @@ def advise_gang(faults: Faults, job: dict[str, Any]) -> None:
     least = _texts(job["metadata"], "annotations").get(labels.BATCH_MIN_MEMBER)
     if least is None or not _is_count(least):
         return
-    spec = job["spec"]
-    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
-    most = parallelism if completions is None else min(parallelism, completions)
+    most = pods_of_job(job["spec"])
     if 0 < most < int(least):
         text = f"is {int(least)}, but the Job makes {most} pod{'' if most == 1 else 's'} at a time: it can't start unless that is raised"
         faults.add(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]", text)
