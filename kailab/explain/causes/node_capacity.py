@@ -753,7 +753,7 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
     codes: set[CauseCode] = set()
     for task in {id(task.info): task for task in facts.waiting_alone()}.values():
         causes = closed_node_causes(table, task.info)
-        if causes:
+        if causes and group.has_placed_pods:
             causes = closed_node_causes(table, task.info, _full(group, task))
         for cause in causes:
             if cause.code not in codes:

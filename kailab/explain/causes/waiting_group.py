@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from kailab.engine.relaxing.rules import Relaxation
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.explain.causes.node_facts import NodeFacts
-from kailab.explain.subject import PodsAtMoment, SubjectRef, waiting_pods
+from kailab.explain.subject import PodsAtMoment, SubjectRef, present_pods, waiting_pods
 from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.lab.picture import Picture, group_of
@@ -105,9 +105,17 @@ class WaitingPodGroup:
     def workload_podgroups(self) -> frozenset[str]:
         """The PodGroups (UIDs) of the workload that it is part of, which are no other work. They are the same whether a pod, the workload or
         the queue is asked about."""
-        whole = self.state.workload_pods(self.pods[0]) if self.pods else self.state.pods
         own = () if self.podgroup is None else (uid_of(self.podgroup),)
-        return self.state.podgroups_of(whole).union(own)
+        return self.state.podgroups_of(self._workload_pods).union(own)
+
+    @property
+    def has_placed_pods(self) -> bool:
+        """Whether pods of its workload have a node, beside those that leave theirs."""
+        return any(row.node for row in present_pods(self._workload_pods))
+
+    @property
+    def _workload_pods(self) -> Sequence[PodRow]:
+        return self.state.workload_pods(self.pods[0]) if self.pods else self.state.pods
 
     @property
     def queue(self) -> str:
