@@ -58,9 +58,10 @@ _BESIDE = node_copies()
 
 
 def _more_in_its_domain(context: WorkloadContext) -> Iterator[Step]:
-    """More nodes in the domains that there are. Where each node is a domain, larger nodes, and the work begins anew on them."""
-    level = (context.manifests[0]["metadata"].get("annotations") or {}).get(labels.TOPOLOGY_REQUIRED)
-    yield from (_LARGER_DOMAINS if level == labels.HOSTNAME else _BESIDE)(context)
+    """More nodes in the domains that there are. Where each node is a domain, no node is beside it, so the work needs none any more."""
+    yield from _BESIDE(context)
+    if (context.manifests[0]["metadata"].get("annotations") or {}).get(labels.TOPOLOGY_REQUIRED) == labels.HOSTNAME:
+        yield from removal_steps.workload_reapplied(removal_steps.leave_topology)(context)
 
 
 # A patch cannot change what a node offers, so the split nodes are new ones.

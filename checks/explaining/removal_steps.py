@@ -119,6 +119,12 @@ def shrink_share(manifest: Object, _: WorkloadContext) -> None:
             notes[labels.GPU_FRACTION_DEVICES] = "1"
 
 
+def leave_topology(manifest: Object, _: WorkloadContext) -> None:
+    for metadata in (manifest["metadata"], *(pod["metadata"] for pod in pod_templates(manifest))):
+        for key in (labels.TOPOLOGY, labels.TOPOLOGY_REQUIRED):
+            (metadata.get("annotations") or {}).pop(key, None)
+
+
 def workload_resumed(context: WorkloadContext) -> Iterator[Step]:
     resumed: Object = {"suspend": False}
     spec = {"runPolicy": resumed} if context.work.kind == "PyTorchJob" else resumed

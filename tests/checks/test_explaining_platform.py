@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from checks.explaining.ground_truth import without_others
+from checks.explaining.judging import judge_situation
 from checks.explaining.platform_cluster import SIZES, platform_situation
 from checks.explaining.run import AREAS, run_seed, situation_of
 from checks.explaining.screens import Screens
@@ -222,3 +224,50 @@ def test_steps_about_small_platforms_do_what_they_say() -> None:
 
 def test_areas_have_names() -> None:
     assert AREAS == ("mistakes", "platform-small", "platform", "platform-large")
+
+
+# Other work, and room
+
+
+def test_a_node_that_is_a_domain_of_its_own_gets_room_by_larger_nodes() -> None:
+    """One pod of ``late`` runs on the small node, which the other has to join. Empty copies of nodes are other domains."""
+    pools = [{**FLEET["pools"][0], "count": 1}, {**FLEET["pools"][0], "name": "h100", "count": 1, "gpus": 8}]
+    first = deployment("first", "theirs", 8)
+    first["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "h100-0"}
+    notes = {"kai.scheduler/topology": "dc", "kai.scheduler/topology-required-placement": "kubernetes.io/hostname"}
+    template = deployment("late", "ours", 1)["spec"]["template"]
+    template["metadata"]["annotations"] = notes
+    template["spec"]["restartPolicy"] = "Never"
+    template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 3
+    late = {
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "late", "labels": template["metadata"]["labels"], "annotations": notes},
+        "spec": {"parallelism": 2, "completions": 2, "template": template},
+    }  # fmt: skip
+    levels = [{"nodeLabel": "kubernetes.io/hostname"}]
+    topology = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "dc"},
+        "spec": {"levels": levels},
+    }
+    steps = (
+        {"apply": [topology, queue("ours", "", -1, -1, 1), queue("theirs", "", -1, -1, 1)]},
+        {"apply": [first]},
+        {"advance": 5},
+        {"apply": [late]},
+    )
+    [judged] = judge_situation(Situation("small home", {**FLEET, "pools": pools}, steps))
+    assert (judged.code, judged.faults) == (CauseCode.NO_DOMAIN_FREE, ())
+
+
+def test_the_next_job_of_a_schedule_is_other_work(full: Lab) -> None:
+    template = deployment("nightly", "theirs", 1)["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Never"
+    job = {"spec": {"template": template}}
+    spec = {"schedule": "0 3 * * *", "jobTemplate": job}
+    full.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec})
+    with without_others(FULL, full, LATE) as alone:
+        assert not alone.cluster.list("CronJob")
+        assert LATE.pods(alone)
+    assert full.cluster.list("CronJob")
