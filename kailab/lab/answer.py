@@ -129,8 +129,8 @@ class StepOutcome:
     """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``waiting``: pods of a queue that still wait,
     if the step serves only a part of its work. ``evicted`` and ``moved``: full names of pods
     that lose their place for it, or that stop and get a place again, on another node or on the same. ``besides``: pods that lose their place
-    meanwhile for other work or for none, and would keep it without the step. ``failed``: workloads that fail by that, with the reason, as a Job does
-    beyond its backoffLimit."""
+    meanwhile for other work or for none, and would keep it without the step. ``failed``: workloads that fail by the step and would not
+    without it, with the reason, as a Job does beyond its backoffLimit."""
 
     running: int
     evicted: tuple[str, ...] = ()
