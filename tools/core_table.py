@@ -45,7 +45,12 @@ _NEEDED = {
     "V1JobTemplateSpec": {"spec"},
 }
 # Fields that its schema requires and an API server takes without: empty texts and zeros are values of them.
-_MAY_LACK = {("V1HTTPHeader", "value"), ("V1Sysctl", "value"), ("V1SleepAction", "seconds"), ("V1ISCSIVolumeSource", "lun")}
+_MAY_LACK = {
+    ("V1HTTPHeader", "value"),
+    ("V1Sysctl", "value"),
+    ("V1SleepAction", "seconds"),
+    ("V1ISCSIVolumeSource", "lun"),
+}
 # Status and lists that components write: missing fields are no error of a manifest. A RoleRef has a default for its group.
 _LENIENT = re.compile(
     r"V1(RoleRef|Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",

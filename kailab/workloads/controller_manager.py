@@ -41,6 +41,7 @@ class WorkloadControllers:
         self._dirty: dict[Reference, None] = {}
         self._bench = Workbench(cluster, self._wake)
         self._unreadable = UnreadableObjects(cluster.event, "workload-controller")
+        self._retries = False  # something is there or gone for which creates may have been refused
         self._made: dict[str, Controller] = {}
         self._seen: dict[str, _Seen] = {}
         self._synced_version: dict[str, int] = {}  # uid -> resource version of the owner after its last sync
@@ -72,6 +73,9 @@ class WorkloadControllers:
             self._watch_new_kinds()
         for event in (event for watch in self._watches for event in watch.poll()):
             self._unreadable.try_handling(event.object, self._handle_event, event)
+        if self._retries:
+            self._dirty.update(dict.fromkeys(self._refused()))
+            self._retries = False
         if not self._dirty:
             return False
         # Owners queued during this step are synced in the next one, because an owner may queue itself repeatedly.
@@ -80,9 +84,9 @@ class WorkloadControllers:
         bench.wrote = False
         for reference in dirty:
             owner = bench.find(*reference)
+            # Removed before the sync, which adds it again if a create is refused again.
+            bench.stuck.pop(reference, None)
             if owner is not None:
-                # Removed before the sync, which adds it again if a create is refused again.
-                bench.stuck.pop(reference, None)
                 self._unreadable.try_handling(owner, self._sync, reference, owner)
         return bench.wrote
 
@@ -113,7 +117,7 @@ class WorkloadControllers:
                 if event.type == "DELETED":
                     self._mark_above(obj)
                     # The name of a deleted pod is free, so refused creates are retried.
-                    self._retry()
+                    self._retries = True
                 self._mark_concerned(event)
             return
         if event.kind in self._controlled:
@@ -125,9 +129,9 @@ class WorkloadControllers:
             self._mark_controller(obj)
         elif event.kind in _ADDED_TO_SPECS:
             self._bench.forget_specs()
-            self._retry()
+            self._retries = True
         elif event.kind in _REFUSING:
-            self._retry()
+            self._retries = True
         self._mark_concerned(event)
 
     def _mark_concerned(self, event: WatchEvent) -> None:
@@ -135,8 +139,14 @@ class WorkloadControllers:
             if event.kind in self._controlled[kind]:
                 self._dirty.update(dict.fromkeys(controller.concerned(event)))
 
-    def _retry(self) -> None:
-        self._dirty.update(self._bench.stuck)
+    def _refused(self) -> list[Reference]:
+        """The owners whose creates were refused, the oldest first. The order of the refusals would be another one on a fork of the lab, and
+        who comes first may get what is free."""
+        return sorted(self._bench.stuck, key=self._age)
+
+    def _age(self, reference: Reference) -> tuple[str, Reference]:
+        owner = self._bench.find(*reference)
+        return "" if owner is None else metadata_of(owner)["creationTimestamp"], reference
 
     def _counts(self, event: WatchEvent) -> bool:
         """True if the change of a pod matters to its owner."""

@@ -193,6 +193,25 @@ def test_a_deployment_gets_the_pods_that_its_quota_allows_and_more_when_it_grows
     assert len(lab.get("Pod")) == 5
 
 
+def test_the_oldest_of_what_a_quota_refuses_gets_what_it_frees_in_a_lab_and_on_its_fork(lab: Lab) -> None:
+    work = [deployment(1), deployment(1)]
+    for one, name in zip(work, ("older", "newer"), strict=True):
+        one["metadata"]["name"] = name
+    lab.apply([quota({"requests.nvidia.com/gpu": 0}), work[0]])
+    lab.advance(5)
+    lab.apply(work[1])
+    lab.settle()
+    # The older one is refused once more, and so later than the newer one.
+    lab.cluster.patch("Deployment", "older", "default", {"spec": {"replicas": 2}})
+    lab.settle()
+    with lab.fork() as fork:
+        for each in (lab, fork):
+            each.apply([quota({"requests.nvidia.com/gpu": 1})])
+            each.settle()
+            (made,) = each.get("Pod")
+            assert made["metadata"]["name"].startswith("older-")
+
+
 def test_a_fork_and_a_resumed_cluster_count_on(cluster: EmbeddedCluster) -> None:
     cluster.create(quota({"pods": 2}))
     cluster.create(pod("one"))
