@@ -76,11 +76,16 @@ def _reclaim(
 
     ranking = session.ranking
 
+    # Asked for each of hundreds of victims, of a few queues.
+    unprotected = {queue.name for queue in queues if runtime.reclaim_runtime(wanted.queue, queue) <= 0}
+
     def pick(victim: Job) -> bool:
         if ranking is not None and not ranking.may_reclaim(job, victim):
             return False
         # A protected job may lose its surplus; ``valid`` makes sure that its minimum stays.
-        return victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
+        return (
+            victim.record.queue in unprotected or victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
+        )
 
     def valid(victim_set: VictimSet) -> bool:
         victims = victim_set.by_job().values()

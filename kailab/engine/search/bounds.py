@@ -177,15 +177,16 @@ class SearchBounds:
         table = self.session.table
         # Not below zero, an upper bound for a node that has shrunk and holds more than it has.
         pool = np.maximum(table.free, 0)
-        leaving: Counter[tuple[int, ShapeInfo]] = Counter()
+        homes: dict[ShapeInfo, list[int]] = {}
         for victim in victims:
             for task in victim:
                 i = table.index.get(task.node)
                 if i is not None and ACTIVE[task.status]:
-                    leaving[i, task.info] += 1
-        for (i, info), number in leaving.items():
+                    homes.setdefault(task.info, []).append(i)
+        leaving = {info: np.bincount(nodes, minlength=len(table)) for info, nodes in homes.items()}
+        for info, numbers in leaving.items():
             for row, amount in info.needs:
-                pool[row, i] += number * amount
+                pool[row] += numbers * amount
         # A whole GPU needs a device that nobody shares any more. For shares it is an upper bound that each device is free.
         whole = pool.copy()
         for home, devices in freed.items():
@@ -216,10 +217,7 @@ class SearchBounds:
             # nodes to which the job may not go, whose room does not count, some may stay where they are.
             if self.all_stay:
                 mine = node_capacity.allowed_nodes(self.session, info)
-                beside: Counter[ShapeInfo] = Counter()
-                for (i, other), number in leaving.items():
-                    if mine[i]:
-                        beside[other] += number
+                beside = Counter({other: int(numbers[mine].sum()) for other, numbers in leaving.items()})
                 devices = 0 if info.shape.gpu.shared else self._devices_for_shares(info, beside, freed)
                 places = node_capacity.places_beside(self.session, info, room, beside, devices)
                 if places < len(same):
