@@ -325,7 +325,8 @@ _ALL: tuple[tuple[Object, ...], ...] = (
     (_object("jobset.x-k8s.io/v1alpha2", "JobSet", "jobset", {
         "suspend": False, "network": {"enableDNSHostnames": True}, "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
         "successPolicy": {"operator": "All", "targetReplicatedJobs": ["a"]}, "failurePolicy": {"maxRestarts": 1},
-        "replicatedJobs": [_replicated("a"), {**_replicated("b"), "dependsOn": [{"name": "a", "status": "Ready"}]}]}),),
+        "replicatedJobs": [_replicated("a"), {**_replicated("b"), "dependsOn": [{"name": "a", "status": "Ready"}]}]},
+        metadata={"annotations": {labels.BATCH_MIN_MEMBER: "1"}}),),
     (_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", {
         "replicas": 2, "startupPolicy": "LeaderCreated", "leaderWorkerTemplate": {
             "size": 2, "restartPolicy": "RecreateGroupOnPodRestart", "subGroupPolicy": {"subGroupSize": 1},

@@ -14,7 +14,10 @@ class Accepted(NamedTuple):
 
 
 ACCEPTED = (
-    Accepted(r"^Service/.*the API server refuses it", "nothing here acts on a Service, so only its form is checked"),
+    Accepted(
+        r"^(Service|Ingress|NetworkPolicy)/.*the API server refuses it",
+        "nothing here acts on it, so few rules between its fields are checked",
+    ),
     Accepted(r"refuses it .*(at most|is too large)", "a lab bounds amounts, so that sums stay within 64 bits"),
     Accepted(
         r"refuses it .*there are \d+ in all: the gang can never start",

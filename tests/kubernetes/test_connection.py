@@ -1,5 +1,6 @@
 """Kubeconfigs that can't be used: each a message that says what and where, soon."""
 
+import json
 import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -73,7 +74,11 @@ def test_a_server_that_does_not_answer(tmp_path):
             KubernetesCluster(connection)
 
 
-def test_an_apply_that_does_not_fit_the_schema_is_sent_once(tmp_path):
+@pytest.mark.parametrize("refusal", [
+    "failed to create typed patch object (/v1, Kind=Pod): .spec.x: field not declared",
+    "failed to convert new object (default/a; /v1, Kind=Pod) to proper version: quantities must match",
+])  # fmt: skip
+def test_an_apply_that_does_not_fit_the_schema_is_sent_once(tmp_path, refusal):
     """A server answers it with code 500, which is sent again otherwise."""
     sent = []
 
@@ -82,9 +87,7 @@ def test_an_apply_that_does_not_fit_the_schema_is_sent_once(tmp_path):
             sent.append(self.path)
             self.send_response(500)
             self.end_headers()
-            self.wfile.write(
-                b'{"message": "failed to create typed patch object (/v1, Kind=Pod): .spec.x: field not declared"}'
-            )
+            self.wfile.write(json.dumps({"message": refusal}).encode())
 
         def log_message(self, *_):
             pass

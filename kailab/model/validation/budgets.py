@@ -7,6 +7,7 @@ from typing import Any
 
 from kailab.model import quantities
 from kailab.model.pod_resources import Amounts, format_amount
+from kailab.model.validation.field_rules import field_faults
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import OWN_RESOURCES, check_selector
 
@@ -198,6 +199,8 @@ def check_volume(faults: Faults, obj: dict[str, Any]) -> None:
     faults.one_of(spec, "persistentVolumeReclaimPolicy", "spec.persistentVolumeReclaimPolicy", policies)
     if "local" in sources and not spec.get("nodeAffinity"):
         faults.add("spec.nodeAffinity", "is required for a local volume")
+    for field, message in field_faults("V1PersistentVolumeSpec", spec):
+        faults.ratchet(f"spec.{field}", message)
 
 
 def check_storage_class(faults: Faults, obj: dict[str, Any]) -> None:

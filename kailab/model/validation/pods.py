@@ -14,6 +14,7 @@ from kailab.model import labels, quantities
 from kailab.model.objects import content_key
 from kailab.model.quantities import format_bytes
 from kailab.model.validation import core
+from kailab.model.validation.field_rules import field_faults, is_port_name
 from kailab.model.validation.fields import (
     LABEL_RULE,
     LARGEST_INT32,
@@ -27,7 +28,6 @@ from kailab.model.validation.fields import (
     is_label_key,
     is_label_value,
 )
-from kailab.model.validation.pod_fields import is_port_name, pod_field_faults
 
 CHECKED_ANNOTATIONS = frozenset((*labels.SECONDS, labels.FAIL, *labels.GPU_SHARING))
 """Annotations that ``check_annotations`` checks."""
@@ -187,7 +187,7 @@ def check_pod_spec(
         if len(sources) != 1:
             faults.add(at, "expected exactly one of resourceClaimName and resourceClaimTemplateName")
     _check_claims_used(faults, spec, path, claims)
-    for field, message in pod_field_faults(spec):
+    for field, message in field_faults("V1PodSpec", spec):
         faults.ratchet(f"{path}.{field}", message)
 
 

@@ -242,8 +242,9 @@ PATIENCE_SECONDS = 20.0
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 _TOO_MUCH = frozenset((429, 503, 504))
 _OWN = frozenset((500, 504))  # codes that a single request may get from a server that answers all others
-_NOT_OF_ITS_SCHEMA = b"failed to create typed patch object"
-"""The message with which a server refuses an apply that has an unknown field, under code 500. Source: Kubernetes structuredMergeManager.Apply."""
+_NOT_OF_ITS_SCHEMA = (b"failed to create typed patch object", b"failed to convert new object")
+"""The messages with which a server refuses an apply that has an unknown field or an unreadable value, under code 500. Source: Kubernetes
+structuredMergeManager.Apply."""
 _CREDENTIALS_SECONDS = 30.0
 
 
@@ -501,7 +502,7 @@ class Transport:
         else:
             self.pressure.answered(moment - begun, moment)
         answer = HttpAnswer(code, data, tries)
-        if code in _AGAIN and not (code == 500 and _NOT_OF_ITS_SCHEMA in data):
+        if code in _AGAIN and not (code == 500 and any(message in data for message in _NOT_OF_ITS_SCHEMA)):
             after = _retry_after(response.headers.get("Retry-After"))
             # A server that answers 429 has not begun.
             raise _Again(f"HTTP {code}", after, answer, own=code in _OWN, sent=code != 429)

@@ -1,9 +1,9 @@
-"""Rules for single fields of pods that an API server checks and on which nothing in a lab acts: security contexts, DNS, probes, variables,
-volumes.
+"""Rules for single fields that an API server checks and on which nothing in a lab acts: security contexts, DNS, probes, variables and
+volumes of pods, sources of volumes, Services, network policies.
 
 ``_FIELDS`` has the rules for the fields of each type of ``core.json``, ``_TOGETHER`` those between the fields of one value. A field name
-with ``!`` must not be missing or empty. ``pod_field_faults`` applies them to a pod spec, with the rules of the types below it.
-Source: Kubernetes v1.35.4, pkg/apis/core/validation.
+with ``!`` must not be missing or empty. ``field_faults`` applies them to a value and all below it.
+Source: Kubernetes v1.35.4, pkg/apis/core/validation, pkg/apis/networking/validation.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ from kailab.model.validation.fields import (
     LABEL_RULE,
     LARGEST_INT32,
     NAME_RULE,
+    SERVICE_RULE,
+    VALUE_RULE,
     Fault,
+    Faults,
     is_dns_label,
     is_dns_subdomain,
     is_label_key,
+    is_label_value,
+    is_service_label,
     shown,
 )
 from kailab.model.validation.shapes import Check, anything, items, one_of, record, table, whole
@@ -56,6 +61,18 @@ def _is_ip(value: str) -> bool:
     return "%" not in value
 
 
+def _is_host(value: str) -> bool:
+    return not value or is_dns_subdomain(value.removeprefix("*."))
+
+
+def _is_network(value: str) -> bool:
+    try:
+        ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        return False
+    return "/" in value
+
+
 def is_port_name(name: str) -> bool:
     return len(name) <= 15 and _PORT_NAME.fullmatch(name) is not None
 
@@ -66,6 +83,11 @@ _PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.
 def _port(value: Any) -> list[Fault] | None:
     fits = 1 <= value <= 65535 if type(value) is int else is_port_name(value) if isinstance(value, str) else True
     return None if fits else [Fault("", f"{shown(value)} is not valid; expected 1 to 65535, or the name of a port")]
+
+
+def _target(value: Any) -> list[Fault] | None:
+    # 0 and "" stand for the port of the Service.
+    return _port(value) if value else None
 
 
 def _is_search(value: str) -> bool:
@@ -80,6 +102,13 @@ def _is_user_name(value: str) -> bool:
     return bool(known) and 0 < len(user) <= 104 and bool(user.strip(". ")) and not _NOT_IN_USERS.search(user)
 
 
+def is_data_key(key: str) -> bool:
+    """Whether ConfigMaps and Secrets can have the key."""
+    return len(key) <= 253 and _KEY.fullmatch(key) is not None and key != "." and not key.startswith("..")
+
+
+KEY_RULE = "a key of ConfigMaps and Secrets: letters, digits, '-', '_' and '.', 253 at most"
+_KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _SEARCH = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NETBIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
 _DOMAIN_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
@@ -89,6 +118,9 @@ _NOT_IN_USERS = re.compile(r'[\x00-\x1f\x7f"/\\:;|=,+*?<>@\[\]]')
 SUBDOMAIN = text(is_dns_subdomain, NAME_RULE)
 LABEL = text(lambda value: not value or is_dns_label(value), LABEL_RULE)
 IP = text(_is_ip, "an IP address such as 10.9.8.7 or 2001:db8::ff")
+NETWORK = text(_is_network, "a network such as 10.9.8.0/24 or 2001:db8::/64")
+HOST = text(_is_host, "a domain such as a.example.com or *.example.com")
+PROTOCOL = one_of("", "TCP", "UDP", "SCTP")
 ID = whole(0, LARGEST_INT32)
 MODE = whole(0, 0o777)
 BYTE = whole(0, 255)
@@ -103,12 +135,7 @@ NO_BACKSTEPS = text(lambda value: ".." not in value.split("/"), "a path without 
 ABSOLUTE = text(lambda value: value.startswith("/"), "an absolute path")
 VARIABLE = _matching(r"[ -<>-~]+", "printable characters without '='")
 PREFIX = _matching(r"[ -<>-~]*", "printable characters without '='")
-KEY = text(
-    lambda value: (
-        len(value) <= 253 and re.fullmatch(r"[-._a-zA-Z0-9]+", value) and value != "." and not value.startswith("..")
-    ),
-    "the key of a ConfigMap or Secret: letters, digits, '-', '_' and '.'",
-)
+KEY = text(is_data_key, KEY_RULE)
 PROFILES = one_of("RuntimeDefault", "Localhost", "Unconfined")
 PULL = one_of("", "Always", "IfNotPresent", "Never")
 MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -224,6 +251,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     },
     "V1ImageVolumeSource": {"reference!": anything, "pullPolicy": PULL},
     "V1CSIVolumeSource": {"driver!": _DRIVER, "nodePublishSecretRef": record({"name": SUBDOMAIN}, ("name",))},
+    "V1LocalVolumeSource": {"path!": NO_BACKSTEPS},
     "V1NFSVolumeSource": {"server!": anything, "path!": ABSOLUTE},
     "V1ISCSIVolumeSource": {
         "targetPortal!": anything,
@@ -245,6 +273,27 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "V1PhotonPersistentDiskVolumeSource": {"pdID!": anything},
     "V1PortworxVolumeSource": {"volumeID!": anything},
     "V1QuobyteVolumeSource": {"registry!": anything, "volume!": anything},
+    # networks
+    "V1NetworkPolicySpec": {"policyTypes": items(one_of("Ingress", "Egress"))},
+    "V1NetworkPolicyPort": {"port": _port, "protocol": one_of("TCP", "UDP", "SCTP"), "endPort": whole(1, 65535)},
+    "V1IPBlock": {"cidr!": NETWORK, "except": items(NETWORK)},
+    "V1ServiceSpec": {
+        "type": one_of("", "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
+        "sessionAffinity": one_of("", "ClientIP", "None"),
+        "externalTrafficPolicy": one_of("", "Cluster", "Local"),
+        "internalTrafficPolicy": one_of("Cluster", "Local"),
+        "selector": table(text(is_label_value, VALUE_RULE)),
+    },
+    "V1ServicePort": {"port": whole(1, 65535), "targetPort": _target, "protocol": PROTOCOL, "name": LABEL},
+    "V1IngressSpec": {"ingressClassName": SUBDOMAIN},
+    "V1IngressTLS": {
+        "hosts": items(HOST),
+        "secretName": text(lambda value: not value or is_dns_subdomain(value), NAME_RULE),
+    },
+    "V1IngressRule": {"host": HOST},
+    "V1IngressServiceBackend": {"name!": text(is_service_label, SERVICE_RULE)},
+    "V1ServiceBackendPort": {"number": whole(1, 65535)},
+    "V1HTTPIngressPath": {"pathType!": one_of("Exact", "Prefix", "ImplementationSpecific")},
 }
 
 # --- rules between the fields of one value ----------------------------------------------------------------------------
@@ -498,6 +547,19 @@ def _devices(pod: Object, container: Object, at: str) -> Iterator[Fault]:
             yield Fault(f"{at}.volumeDevices[{index}].name", "is not a claim; expected a volume that is one")
 
 
+def _service(value: Object) -> Iterator[Fault]:
+    ports = _below(value, "ports")
+    yield from _given_once(value, "ports", "name")
+    for index, port in enumerate(ports):
+        if len(ports) > 1 and not port.get("name"):
+            yield Fault(f"ports[{index}].name", "is required where there are several ports")
+    if value.get("type") == "ExternalName":
+        if not is_dns_subdomain(_text(value, "externalName").removesuffix(".")):
+            yield Fault("externalName", f"{shown(value.get('externalName'))} is not valid; expected {NAME_RULE}")
+    elif not ports and value.get("clusterIP") != "None":
+        yield Fault("ports", "is required")
+
+
 _TOGETHER: dict[str, Together] = {
     "V1PodSpec": _pod,
     "V1Container": _container,
@@ -511,12 +573,21 @@ _TOGETHER: dict[str, Together] = {
     "V1ProjectedVolumeSource": _projected,
     "V1FCVolumeSource": _fibre_channel,
     "V1VolumeMount": _mount,
+    "V1ServiceSpec": _service,
 }
 
 
-def pod_field_faults(spec: Object) -> Iterable[Fault]:
-    """The faults of a pod spec by these rules."""
-    return _rules("V1PodSpec")(spec) or ()
+def check_spec_fields(faults: Faults, obj: Object) -> None:
+    """The check of a kind of Kubernetes whose spec has no other rules than these."""
+    spec = obj.get("spec")
+    if isinstance(spec, dict):
+        for field, message in field_faults(f"V1{obj['kind']}Spec", spec):
+            faults.ratchet(f"spec.{field}", message)
+
+
+def field_faults(type: str, value: Object) -> Iterable[Fault]:
+    """The faults of a value of a type, such as V1PodSpec, by these rules."""
+    return _rules(type)(value) or ()
 
 
 @cache
