@@ -155,6 +155,27 @@ def test_a_queue_that_has_all_to_itself_lacks_no_share() -> None:
 # What others may keep
 
 
+def test_quotas_are_not_told_where_others_are_protected_and_work_in_front_is_in_the_way_too() -> None:
+    """Without all quotas of others it would wait too: the minimum runtime has to end, and the gang has to go."""
+    with lab() as found:
+        settled(found, queue("mine", 2, reclaimMinRuntime="1h"))
+        settled(found, queue("theirs", 6, weight=100, reclaimMinRuntime="1h"))
+        settled(found, pod("held", "theirs", 8), pod("large", "mine", 8))
+        settled(found, pod("wants", "mine"))
+        assert only(found).code == CauseCode.NOT_ENOUGH_GPUS
+        with found.fork() as fork:
+            fork.patch("Queue", "theirs", {"spec": {"resources": {"gpu": {"quota": 0}}}})
+            fork.settle()
+            assert only(fork).code == CauseCode.NOT_ENOUGH_GPUS
+        found.delete("Pod", "large")
+        found.settle()
+        assert only(found).code == CauseCode.VICTIMS_PROTECTED
+        for name in ("mine", "theirs"):
+            found.patch("Queue", name, {"spec": {"reclaimMinRuntime": "0s"}})
+        found.settle()
+        assert not causes(found, "Pod", "wants")
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_others_within_their_quota(size) -> None:
     with lab() as found:

@@ -272,8 +272,9 @@ class _Shares(NamedTuple):
         """Whether it would run if the others had no quotas."""
         if not self._would_be_enough():
             return False
-        if self._is_within_quotas():
-            return True  # it could then take all that they hold
+        # It could then take all that they hold, unless it is no quota that keeps it from that.
+        if self._is_within_quotas() and any(holder.keeps == EvictionBlocker.QUOTA for holder in self.others):
+            return True
         own = self.relaxed_cycles.queue_path
         taken = QuotasTaken(tuple(queue.name for queue in self.relaxed_cycles.snapshot.queues if queue.name not in own))
         return any(
