@@ -42,6 +42,27 @@ _FIXED_MANAGER = ("spec.runPolicy.managedBy",)
 """What the webhooks of some of these kinds never let change."""
 
 
+_CONTAINERS = {
+    "PyTorchJob": "pytorch",
+    "TFJob": "tensorflow",
+    "XGBoostJob": "xgboost",
+    "JAXJob": "jax",
+    "PaddleJob": "paddle",
+}
+"""The name of the container that each role must have. Source: the webhooks of the training operator v1.9.4."""
+
+
+def _advise_containers(field: str, name: str) -> Callable[[Faults, dict[str, Any]], None]:
+    def advise(faults: Faults, obj: dict[str, Any]) -> None:
+        for role, replicas in (obj["spec"].get(field) or {}).items():
+            containers = (replicas["template"].get("spec") or {}).get("containers") or ()
+            if all(container.get("name") != name for container in containers):
+                text = f"has none called {name}: the training operator refuses the {obj['kind']}, and kailab makes its pods"
+                faults.add(f"spec.{field}.{role}.template.spec.containers", text)
+
+    return advise
+
+
 def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) -> Kind:
     return Kind(
         **{
@@ -50,6 +71,7 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "versions": ("v1",),
             "plural": f"{kind.lower()}s",
             "check": _check(field, known),
+            "advice": _advise_containers(field, _CONTAINERS[kind]) if kind in _CONTAINERS else None,
             "shape": shape_of_type(kind),
             "controller": "kailab.workloads.kubeflow:TrainingJobController",
             "wanted_pods": "kailab.workloads.wanted_pods:training_job",

@@ -97,7 +97,7 @@ class Secrets:
             "hostAliases": [{"ip": "10.0.0.1", "hostnames": [self("hostAliases")]}],
             "dnsConfig": {"searches": [self("dns search")], "options": [{"name": "x", "value": self("dns option")}]},
             "securityContext": {"sysctls": [{"name": "kernel.shm", "value": self("sysctl")}]},
-            "initContainers": [self.container("first", 0)],
+            "initContainers": [{**self.container("first", 0), "restartPolicy": "Always"}],
             "containers": [self.container("main", gpus)],
             "volumes": [
                 {"name": "settings", "configMap": {"name": "settings", "items": [{"key": self("item"), "path": "x"}]}},

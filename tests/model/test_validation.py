@@ -612,3 +612,16 @@ def test_a_job_that_waits_for_one_of_its_own_gang_is_advised(annotations, advise
     for obj, path in ((job_set, "spec"), (runtime, "spec.template.spec")):
         found = [fault.field for fault in advise(obj, kind_key(obj))]
         assert found == [f"{path}.replicatedJobs[1].dependsOn"] * advised
+
+
+@pytest.mark.parametrize(("container", "advised"), [("pytorch", False), ("trainer", True)])
+def test_a_container_that_the_training_operator_asks_for_is_advised(container, advised):
+    template = {"spec": {"containers": [{"name": container, "image": "i"}]}}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "a"},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}},
+    }
+    path = "spec.pytorchReplicaSpecs.Master.template.spec.containers"
+    assert [fault.field for fault in advise(job, kind_key(job))] == [path] * advised
