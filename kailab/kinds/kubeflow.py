@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kailab.kinds.kubernetes import SpecCheck, spec_check
