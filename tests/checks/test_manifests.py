@@ -53,7 +53,7 @@ def test_a_difference_counts_unless_apply_has_told_it_or_it_is_accepted() -> Non
     assert [each.explained for each in compare(here, there)] == [True]
     refused = Observation([Answer("Service/default/s", refused="Service is invalid: spec.ports[0].protocol")])
     assert [each.reason for each in compare(Observation([Answer("Service/default/s")]), refused)] == [
-        "nothing here acts on a Service, so only its form is checked"
+        "nothing here acts on it, so few rules between its fields are checked"
     ]
 
 
