@@ -81,6 +81,7 @@ KINDS = (
         "PodCliqueScalingGroup",
         "pcsg",
         controller="PodCliqueScalingGroupController",
+        defaults=spec_defaults({"replicas": 1, "minAvailable": 1}, template=False),
         shape=shape_of_type("PodCliqueScalingGroup"),
         scalable=True,
     ),

@@ -208,3 +208,11 @@ def test_components_of_the_newer_version_bring_their_pod_template(world):
     world.settle()
     assert len(world.pods(a="b")) == 3
     assert [one["name"] for one in world.pods()[0]["spec"]["containers"]] == ["main", "beside"]
+
+
+def test_a_scaling_group_has_one_replica_unless_it_says_otherwise_and_a_clique_has_to_say_how_many(world):
+    group = world.add(GROVE, "PodCliqueScalingGroup", {"cliqueNames": ["work"]})
+    assert {field: group["spec"][field] for field in ("replicas", "minAvailable")} == {"replicas": 1, "minAvailable": 1}
+    alone = {"roleName": "work", "podSpec": world.template()["spec"]}
+    with pytest.raises(Invalid, match=r"spec\.replicas"):
+        world.add(GROVE, "PodClique", alone)
