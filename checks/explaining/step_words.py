@@ -22,6 +22,7 @@ from kailab.errors import NotFound
 from kailab.lab.answer import Step
 from kailab.lab.lab import Lab
 from kailab.model import labels
+from kailab.model.objects import name_of
 
 Key = tuple[str, str]
 """The kind and the name of an object; all work is in one namespace."""
@@ -665,12 +666,14 @@ def _label_nodes(reader: _Reader, match: re.Match[str]) -> None:
 
 
 def _add_nodes(reader: _Reader, match: re.Match[str]) -> None:
-    made = [key for key in reader.done.objects if key[0] == "Node" and key[1].startswith(match[2])]
+    nodes = {name_of(node): node for node in reader.lab.cluster.list("Node")}
+    # Another part of the step may change nodes of the pool that are there.
+    made = [
+        key for key in reader.done.objects if key[0] == "Node" and key[1].startswith(match[2]) and key[1] not in nodes
+    ]
     if len(made) != int(match[1]):
         raise WordsUnclear(f"the words add {match[1]} nodes to {match[2]}, the changes {len(made)}")
-    like = next(
-        (node for node in reader.lab.cluster.list("Node") if node["metadata"]["name"].startswith(f"{match[2]}-")), None
-    )
+    like = next((node for name, node in nodes.items() if name.startswith(f"{match[2]}-")), None)
     for key in made:
         node = reader.done.objects[key]
         assert node is not None

@@ -129,6 +129,17 @@ def test_what_is_deleted_and_applied_again_is_said(full: Lab) -> None:
     assert "the words delete and apply nothing" in difference(full, LATE, Step(f"{words}.", changes))
 
 
+def test_nodes_that_a_step_changes_are_none_that_it_adds(full: Lab) -> None:
+    full.cluster.patch("Node", "a100-0", None, {"spec": {"taints": [{"key": "lab/reserved", "effect": "NoSchedule"}]}})
+    added = deepcopy(full.cluster.get("Node", "a100-1"))
+    added["metadata"]["name"] = "a100-2"
+    patch = {"kind": "Node", "name": "a100-0", "patch": {"spec": {"taints": []}}}
+    words = "Remove the taint lab/reserved from node a100-0; then add {} nodes to the pool a100."
+    for number, fault in ((1, ""), (2, "the words add 2 nodes to a100, the changes 1")):
+        told = Step(words.format(number), ({"patch": patch}, {"apply": [added]}))
+        assert difference(full, LATE, told) == fault
+
+
 # Outcomes
 
 
