@@ -143,8 +143,8 @@ def could_run_after_own_pods(state: PodsAtMoment) -> bool:
     ending = _started_once(state)
     unready = state.unready(pod["spec"].get("nodeName", "") for pod in ending)
     leaving = [pod for pod in ending if pod["spec"].get("nodeName") in unready and not is_terminating(pod)]
-    # Its controllers show whether it goes on or has failed once those are evicted that can't end.
-    return _could_run_once_evicted(state) if leaving else _could_run_after(state)
+    # Those that can end may do so first. If not, its controllers show whether it goes on or has failed once the others are evicted.
+    return _could_run_after(state) or (bool(leaving) and _could_run_once_evicted(state))
 
 
 def _could_run_after(state: PodsAtMoment) -> bool:

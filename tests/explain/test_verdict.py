@@ -285,3 +285,17 @@ def test_a_pod_on_a_node_that_is_not_ready_makes_room_by_its_eviction_unless_its
     lab.fail_node(node)
     answer = lab.explain("Job", "two", timeout=0)
     assert (answer.running, answer.verdict, answer.cause.code) == (1, verdict, CauseCode.OVER_LIMIT)
+
+
+def test_a_pod_that_can_end_may_make_room_before_its_job_fails_by_the_eviction_of_another(lab):
+    three = job("three", "b", 3, gpus=2)
+    three["spec"]["backoffLimit"] = 0
+    template = three["spec"]["template"]
+    template["metadata"]["labels"]["app"] = "three"
+    template["spec"]["affinity"] = apart("three")
+    lab.apply([three])
+    lab.settle()
+    first, _ = (pod["spec"]["nodeName"] for pod in lab.cluster.list("Pod") if pod["spec"].get("nodeName"))
+    lab.fail_node(first)
+    answer = lab.explain("Job", "three", timeout=0)
+    assert (answer.running, answer.verdict, answer.cause.code) == (2, Verdict.LATER, CauseCode.OVER_LIMIT)
