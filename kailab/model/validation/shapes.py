@@ -131,7 +131,8 @@ PODS = whole(0, MOST_PODS)
 
 
 def one_of(*choices: str) -> Check:
-    expected = " or ".join(choice or '""' for choice in choices)
+    # Where the field may also be empty, nobody has to write it so.
+    expected = " or ".join(filter(None, choices)) or '""'
 
     def check(value: Any) -> list[Fault] | None:
         return None if isinstance(value, str) and value in choices else _wrong(value, expected)
