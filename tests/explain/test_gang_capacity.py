@@ -162,6 +162,25 @@ def test_a_cause_that_comes_up_once_the_others_have_gone_is_told_so() -> None:
     assert sentence.endswith(" Its 5 pods want 10 GPUs together, and a-rack has 8 in all.")
 
 
+def test_pods_that_have_to_join_others_on_a_closed_node_are_told_so() -> None:
+    """Their rack has the GPUs, on its one node. Other nodes are of no use to them, closed or open."""
+    with opened(rack("a", 1, 8), rack("b", 1, 8), rack("c", 1, 8)) as lab:
+        for name, gpus in (("a", 4), ("b", 8), ("c", 8)):
+            put(lab, pod(name, gpus, priority="build", nodeSelector={"kubernetes.io/hostname": f"{name}-0"}))
+        put(lab, job("x", 2, 4, 1, level="lab/rack"))
+        for node in ("a-0", "b-0"):
+            change_node(lab, node, CORDON)
+        for name in ("a", "b", "c"):
+            lab.delete("Pod", name)
+        lab.settle()
+        verdict, code, sentence = told(lab, "Job", "x")
+        assert (verdict, code) == ("later", CauseCode.NODES_CORDONED)
+        assert sentence == "The node that it could use, a-0, is cordoned."
+        change_node(lab, "a-0", {"spec": {"unschedulable": False}})
+        lab.settle()
+        assert not causes(lab, "Job", "x")
+
+
 def in_one_rack() -> dict[str, str]:
     return {"kai.scheduler/topology": "floor", "kai.scheduler/topology-required-placement": "lab/rack"}
 

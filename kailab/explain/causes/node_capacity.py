@@ -535,7 +535,8 @@ def _domain(facts: NodeFacts, confined: _Confined, now: bool) -> DomainLacking:
         together = [task for task in facts.to_place([facts.uid]) if task.podset in podsets]
         usable = facts.usable_nodes(tasks) & domain.mask
         capacity = int(facts.table.allocatable[row][usable].sum())
-        whole = len(together), sum(row_wanted(task, row, device) for task in together), capacity
+        if capacity:
+            whole = len(together), sum(row_wanted(task, row, device) for task in together), capacity
     common, within = tree.common(tree.member, constraint.preferred), ""
     if around is not None and domain is not None and common.level <= level:
         # KAI looks for the domain among the nodes of one that the group around it is in.
@@ -608,7 +609,11 @@ def find_lacking_room(group: WaitingPodGroup) -> Iterable[Refusal]:
             case PodAffinityGone():
                 yield _missing_company(facts)
             case TopologyGone():
-                yield _no_domain(facts, facts.next_tasks, now=True)
+                lacking = _no_domain(facts, facts.next_tasks, now=True)
+                # Pods that join others may want room that is there, on nodes that are closed.
+                if lacking.homes and not lacking.most:
+                    yield from find_closed_nodes(group)
+                yield lacking
             case ZonesIgnored():
                 yield _numa_misaligned(facts)
             case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(facts):
@@ -645,7 +650,8 @@ def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Refusal]:
         used = used[~facts.open_nodes(info)[used]] if len(used) else used
         if len(used):
             # One cycle uses one of several equal nodes; the cause names all of them.
-            used = np.union1d(used, _opened(facts, opening, info))
+            opened = _opened(facts, opening, info)
+            used = np.union1d(used, opened[_in_homes(facts)[opened]])
             yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
 
 
@@ -658,6 +664,17 @@ def _opened(facts: NodeFacts, opening: Relaxation, info: ShapeInfo) -> np.ndarra
     for row, value in relaxed.info.rows.items():
         mask = mask & (relaxed_facts.table.idle[row] >= value)
     return np.flatnonzero(mask)
+
+
+def _in_homes(facts: NodeFacts) -> np.ndarray:
+    """The nodes (a mask) of the domains that the next pods have to join."""
+    mask = np.ones(len(facts.table), dtype=bool)
+    topologies = facts.working_set.topologies
+    for confined in _confined(facts.next_tasks):
+        topology = topologies.get(confined.constraint.topology)
+        if topology is not None and (homes := _homes(facts, confined, facts.working_set.domain_tree(topology))):
+            mask &= np.any([home.mask for home in homes], axis=0)
+    return mask
 
 
 def _workload_tasks(group: WaitingPodGroup, facts: NodeFacts) -> list[WTask]:
