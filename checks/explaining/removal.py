@@ -57,9 +57,8 @@ _MORE = node_copies(places=("lab/rack",))
 _BESIDE = node_copies()
 
 
-def _more_in_its_domain(context: WorkloadContext) -> Iterator[Step]:
-    """More nodes in the domains that there are. Where each node is a domain, no node is beside it, so the work needs none any more."""
-    yield from _BESIDE(context)
+def _without_domain_of_one_node(context: WorkloadContext) -> Iterator[Step]:
+    """Where each node is a domain, no node is beside it, so the work needs none any more."""
     if (context.manifests[0]["metadata"].get("annotations") or {}).get(labels.TOPOLOGY_REQUIRED) == labels.HOSTNAME:
         yield from removal_steps.workload_reapplied(removal_steps.leave_topology)(context)
 
@@ -89,8 +88,8 @@ _REMOVERS: Mapping[str, Remover] = {
     CauseCode.NOT_ENOUGH_MEMORY: _MORE,
     CauseCode.NO_POD_SLOTS: _MORE,
     CauseCode.FRAGMENTED: _MORE,
-    CauseCode.NO_DOMAIN_FREE: _more_in_its_domain,
-    CauseCode.KEPT_APART: removal_steps.one_after_the_other(_BESIDE, _MORE),
+    CauseCode.NO_DOMAIN_FREE: removal_steps.one_after_the_other(_BESIDE, _without_domain_of_one_node),
+    CauseCode.KEPT_APART: removal_steps.one_after_the_other(_BESIDE, _MORE, _without_domain_of_one_node),
     CauseCode.LARGER_THAN_THE_FLEET: removal_steps.one_after_the_other(_MORE, _LARGER),
     CauseCode.LARGER_THAN_ANY_NODE: _LARGER,
     CauseCode.LARGER_THAN_ANY_DOMAIN: _LARGER_DOMAINS,
