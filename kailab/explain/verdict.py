@@ -140,11 +140,13 @@ def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
 def could_run_after_own_pods(state: PodsAtMoment) -> bool:
     """Whether all its waiting pods are placed without other work if the pods of its own workload end one after the other, as those of a Job
     do, although nobody may know when."""
+    if _could_run_after(state):
+        return True
+    # Those that can end may not do so first. Its controllers show whether it goes on or has failed once the others are evicted.
     ending = _started_once(state)
     unready = state.unready(pod["spec"].get("nodeName", "") for pod in ending)
-    leaving = [pod for pod in ending if pod["spec"].get("nodeName") in unready and not is_terminating(pod)]
-    # Those that can end may do so first. If not, its controllers show whether it goes on or has failed once the others are evicted.
-    return _could_run_after(state) or (bool(leaving) and _could_run_once_evicted(state))
+    leaving = any(pod["spec"].get("nodeName") in unready and not is_terminating(pod) for pod in ending)
+    return leaving and _could_run_once_evicted(state)
 
 
 def _could_run_after(state: PodsAtMoment) -> bool:

@@ -366,17 +366,12 @@ def _written(
     except Forbidden as error:
         if not _is_behind(cluster, space, before, error):
             raise
-    from tenacity import (
-        Retrying,
-        retry_if_exception,
-        stop_after_delay,
-        wait_fixed,
-    )  # slow to import, and hardly ever needed
+    import tenacity  # slow to import, and hardly ever needed
 
-    retry = Retrying(
-        retry=retry_if_exception(lambda error: _is_behind(cluster, space, before, error)),
-        stop=stop_after_delay(BEHIND_SECONDS),
-        wait=wait_fixed(0.1),
+    retry = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(lambda error: _is_behind(cluster, space, before, error)),
+        stop=tenacity.stop_after_delay(BEHIND_SECONDS),
+        wait=tenacity.wait_fixed(0.1),
         reraise=True,
     )
     stored, result = retry(once)

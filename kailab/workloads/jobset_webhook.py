@@ -126,15 +126,17 @@ def _check_policies(faults: Faults, spec: Object, jobs: dict[str, Object]) -> No
 def _check_targets(faults: Faults, policy: Object, path: str, jobs: dict[str, Object]) -> None:
     for index, name in enumerate(policy.get("targetReplicatedJobs") or ()):
         if name not in jobs:
-            expected = f"the name of one of {_REPLICATED}: {', '.join(jobs) or 'there is none'}"
-            faults.wrong(f"{path}.targetReplicatedJobs[{index}]", name, expected)
+            faults.wrong(f"{path}.targetReplicatedJobs[{index}]", name, _name_of_one(jobs))
+
+
+def _name_of_one(jobs: dict[str, Object]) -> str:
+    return f"the name of one of {_REPLICATED}: {', '.join(jobs) or 'there is none'}"
 
 
 def _check_coordinator(faults: Faults, obj: Object, jobs: dict[str, Object]) -> None:
     path, lead = "spec.coordinator", obj["spec"]["coordinator"]
     if (entry := jobs.get(lead["replicatedJob"])) is None:
-        expected = f"the name of one of {_REPLICATED}: {', '.join(jobs) or 'there is none'}"
-        faults.wrong(f"{path}.replicatedJob", lead["replicatedJob"], expected)
+        faults.wrong(f"{path}.replicatedJob", lead["replicatedJob"], _name_of_one(jobs))
         return
     job = entry["template"].get("spec") or {}
     if job.get("completionMode", "Indexed") != "Indexed" or job.get("completions") is None:
@@ -151,6 +153,8 @@ def _check_coordinator(faults: Faults, obj: Object, jobs: dict[str, Object]) -> 
 
 def _check_claims(faults: Faults, obj: Object, jobs: dict[str, Object]) -> None:
     seen: set[str] = set()
+    templates = ((entry["template"].get("spec") or {}).get("template") or {} for entry in jobs.values())
+    pods = [template.get("spec") or {} for template in templates]
     for index, policy in enumerate(obj["spec"].get("volumeClaimPolicies") or ()):
         for number, template in enumerate(policy.get("templates") or ()):
             at = f"spec.volumeClaimPolicies[{index}].templates[{number}].metadata"
@@ -166,14 +170,13 @@ def _check_claims(faults: Faults, obj: Object, jobs: dict[str, Object]) -> None:
             seen.add(name)
             if (template.get("metadata") or {}).get("namespace"):
                 faults.add(f"{at}.namespace", "can't be given: the claim is in the JobSet's namespace")
-            pods = {key: (entry["template"].get("spec") or {}).get("template") or {} for key, entry in jobs.items()}
-            for place, (_, pod) in enumerate(pods.items()):
-                if any(volume.get("name") == name for volume in (pod.get("spec") or {}).get("volumes") or ()):
+            for place, pod in enumerate(pods):
+                if any(volume.get("name") == name for volume in pod.get("volumes") or ()):
                     volumes = f"{_REPLICATED}[{place}].template.spec.template.spec.volumes"
                     faults.add(
                         volumes, f"has a volume {name!r:.80}, which is the name of a claim of volumeClaimPolicies"
                     )
-            if not any(mounts_volume(pod.get("spec") or {}, name) for pod in pods.values()):
+            if not any(mounts_volume(pod, name) for pod in pods):
                 faults.add(
                     f"{at}.name", f"{name!r:.80} is mounted by no container; expected a volumeMount of this name"
                 )

@@ -91,8 +91,7 @@ class SearchBounds:
         return bool(
             self._room(self.job, tasks, victims, freed)
             or self._taking(tasks, victims, freed)
-            or self._turns(tasks, victims)
-            or self._too_little_left(tasks, victims)
+            or self._return(tasks, victims)
         )
 
     def _victims(self) -> list[Job]:
@@ -159,10 +158,11 @@ class SearchBounds:
 
     # Turns
 
-    def _too_little_left(self, tasks: list[WTask], victims: list[Job]) -> bool:
-        """No part of ``broken``, which has one sentence for each bound."""
+    def _return(self, tasks: list[WTask], victims: list[Job]) -> bool:
+        """The bound of ``_turns``, and one for victims of unlike shapes that has no sentence."""
         self.session.working.order_read = True
-        return VictimsFirstBound(self.session, self.job).leaves_too_little(tasks, _active_pods(victims))
+        pods, bound = _active_pods(victims), VictimsFirstBound(self.session, self.job)
+        return bound.rules_out(tasks, pods) or bound.leaves_too_little(tasks, pods)
 
     def _turns(self, tasks: list[WTask], victims: list[Job]) -> str | None:
         self.session.working.order_read = True

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.snapshot.devices import DeviceId, choose_devices, device_id, plain_request
-from kailab.engine.snapshot.records import ACTIVE, GPU, ResourceClaim, Shape, Status
+from kailab.engine.snapshot.records import ACTIVE, GPU, LEAVING, ResourceClaim, Shape, Status
 from kailab.engine.working.device_supply import DeviceSupply
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.shared_gpus import GpuGroup
@@ -26,7 +26,6 @@ MOST_HOLDERS = 256  # the most pods for which one claim can be reserved, in Kube
 
 _NOWHERE = -1  # not on a node, or on any node
 _NOBODY: Mapping[str, tuple[int, bool]] = {}
-_LEAVING = (Status.RELEASING, Status.STUCK_RELEASING)
 
 
 class ClaimRefusal(NamedTuple):
@@ -78,7 +77,7 @@ class Claims:
         as_recorded = task.status == task.record.status
         # A provisionally evicted task returns its claims at once (KAI: deallocateHandlerFn). A pod that is leaving in
         # the cluster keeps them until it is gone.
-        holds = ACTIVE[task.status] or (task.status in _LEAVING and as_recorded)
+        holds = ACTIVE[task.status] or (LEAVING[task.status] and as_recorded)
         i = self._index.get(task.node, _NOWHERE) if holds else _NOWHERE
         in_place = as_recorded if task.status == Status.PENDING else task.node == task.record.node
         for name in shape.claims:

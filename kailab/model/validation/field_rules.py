@@ -116,6 +116,7 @@ _DOMAIN = re.compile(rf"{_DOMAIN_LABEL}(\.{_DOMAIN_LABEL})*", re.ASCII)
 _NOT_IN_USERS = re.compile(r'[\x00-\x1f\x7f"/\\:;|=,+*?<>@\[\]]')
 
 SUBDOMAIN = text(is_dns_subdomain, NAME_RULE)
+SUBDOMAIN_OR_EMPTY = text(lambda value: not value or is_dns_subdomain(value), NAME_RULE)
 LABEL = text(lambda value: not value or is_dns_label(value), LABEL_RULE)
 IP = text(_is_ip, "an IP address such as 10.9.8.7 or 2001:db8::ff")
 NETWORK = text(_is_network, "a network such as 10.9.8.0/24 or 2001:db8::/64")
@@ -240,7 +241,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "V1PersistentVolumeClaimTemplate": {"spec!": anything},
     "V1PersistentVolumeClaimSpec": {
         "accessModes": items(one_of(*MODES)),
-        "storageClassName": text(lambda value: not value or is_dns_subdomain(value), NAME_RULE),
+        "storageClassName": SUBDOMAIN_OR_EMPTY,
         "volumeMode": one_of("Block", "Filesystem"),
     },
     "V1HostPathVolumeSource": {
@@ -286,10 +287,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     },
     "V1ServicePort": {"port": whole(1, 65535), "targetPort": _target, "protocol": PROTOCOL, "name": LABEL},
     "V1IngressSpec": {"ingressClassName": SUBDOMAIN},
-    "V1IngressTLS": {
-        "hosts": items(HOST),
-        "secretName": text(lambda value: not value or is_dns_subdomain(value), NAME_RULE),
-    },
+    "V1IngressTLS": {"hosts": items(HOST), "secretName": SUBDOMAIN_OR_EMPTY},
     "V1IngressRule": {"host": HOST},
     "V1IngressServiceBackend": {"name!": text(is_service_label, SERVICE_RULE)},
     "V1ServiceBackendPort": {"number": whole(1, 65535)},

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -106,7 +106,7 @@ class Faults:
     def one_of(self, parent: dict[str, Any], key: str, path: str, choices: tuple[str, ...]) -> str | None:
         value = self.text(parent, key, path)
         if value is not None and value not in choices:
-            self.wrong(path, value, " or ".join(choice or '""' for choice in choices))
+            self.wrong(path, value, choices_text(choices))
         return value
 
     def integer(
@@ -192,6 +192,11 @@ def _counts_in_units(resource: str) -> bool:
 def is_whole(resource: str) -> bool:
     """True for resources that exist only in whole units."""
     return is_extended(resource) or resource == "pods"
+
+
+def choices_text(choices: Iterable[str]) -> str:
+    """What a field may be, for a message. Where it may also be empty, nobody has to write it so."""
+    return " or ".join(filter(None, choices)) or '""'
 
 
 def shown(value: Any) -> str:

@@ -19,6 +19,7 @@ from kailab.model.validation.fields import (
     LARGEST_INT64,
     MOST_PODS,
     Fault,
+    choices_text,
     is_dns_label,
     shown,
 )
@@ -131,8 +132,7 @@ PODS = whole(0, MOST_PODS)
 
 
 def one_of(*choices: str) -> Check:
-    # Where the field may also be empty, nobody has to write it so.
-    expected = " or ".join(filter(None, choices)) or '""'
+    expected = choices_text(choices)
 
     def check(value: Any) -> list[Fault] | None:
         return None if isinstance(value, str) and value in choices else _wrong(value, expected)
