@@ -68,14 +68,14 @@ class StrayPods:
         self._reads.close()
 
     def _affected_pods(self, event: WatchEvent) -> Iterator[Key]:
-        obj, key = event.object, object_key(event.object)
+        obj = event.object
         if event.kind == "PodGroup":
             if event.type == "DELETED":
-                yield from self._members.pop(key, ())
+                yield from self._members.pop(object_key(obj), ())
             return
         is_ours = obj["spec"].get("schedulerName") in self._config.scheduler_names
         if event.type == "ADDED" and is_ours and is_bound_from_start(obj):
-            yield key
+            yield object_key(obj)
 
     def _adopt(self, key: Key) -> bool:
         """Give a pod its PodGroup if it is a stray one. Returns whether anything was written."""

@@ -187,20 +187,20 @@ class VirtualSettling:
     def _run_controllers(self, changes: Counter[str] | None = None) -> bool:
         """Run controllers until none has anything to do. True if any of them wrote anything."""
         wrote = False
-        writers: Counter[str] = Counter()
+        writers: list[str] = []
         # In rounds, because a write of one controller may be work for an earlier one.
         for _ in range(MAX_ROUNDS):
             again = False
             for controller in self._controllers:
                 if controller.step():
                     again = True
-                    writers[type(controller).__name__] += 1
+                    writers.append(type(controller).__name__)
             if not again:
                 if self._describing and changes is not None:
                     changes.update({f"controller {name} writes": 1 for name in writers})
                 return wrote
             wrote = True
-        busiest = ", ".join(f"{name} ({count} times)" for name, count in writers.most_common(3))
+        busiest = ", ".join(f"{name} ({count} times)" for name, count in Counter(writers).most_common(3))
         raise NotSettled(f"the controllers never come to rest; still writing: {busiest}")
 
     def _not_settled(self, changes: Counter[str]) -> NotSettled:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.pod_status import with_conditions
-from kailab.cluster.protocol import WatchEvent, find_object
+from kailab.cluster.embedded.storage.store import store_key
+from kailab.cluster.protocol import WatchEvent
 from kailab.errors import ApiError
 from kailab.model.kinds import KINDS, api_version_of, kind_key
 from kailab.model.objects import (
@@ -89,7 +90,7 @@ class Workbench:
         return format_time(self.cluster.now() // 1)
 
     def find(self, kind: str, key: Key) -> Object | None:
-        return find_object(self.cluster, kind, key[1], key[0])
+        return self.cluster.store.find(kind, store_key(kind, key[1], key[0]))
 
     def owned(self, owner: Object, kind: str) -> list[Object]:
         """Objects of a kind that the owner controls, in order of creation."""

@@ -541,8 +541,11 @@ class JobController(Controller):
 
 def _success_rule(job: Object) -> int | None:
     """The number of the first rule of the success policy that the completed indexes meet. Source: Kubernetes' matchSuccessPolicy."""
+    rules = (job["spec"].get("successPolicy") or {}).get("rules")
+    if not rules:
+        return None
     done = set(parse_indexes(status_of(job).get("completedIndexes")))
-    for number, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
+    for number, rule in enumerate(rules):
         named = rule.get("succeededIndexes")
         among = done & set(parse_indexes(named)) if named is not None else done
         needed = rule.get("succeededCount") or len(parse_indexes(named))

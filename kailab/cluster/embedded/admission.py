@@ -36,8 +36,9 @@ from kailab.model.pod_resources import parsed
 from kailab.model.quantities import parse
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
-from kailab.model.validation.fields import Faults, check_metadata, shown
+from kailab.model.validation.fields import Faults, check_metadata, check_notes, shown
 from kailab.model.validation.once import is_known_valid
+from kailab.model.validation.pods import check_annotations
 
 
 def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
@@ -80,8 +81,25 @@ _METADATA = frozenset(("name", "generateName", "namespace", "labels", "annotatio
 _OWNER = frozenset(("apiVersion", "kind", "name", "uid", "controller"))
 
 
+_TEMPLATE_METADATA = frozenset(("labels", "annotations"))
+
+
+def _pod_template_metadata(obj: Object) -> Object | None:
+    """The metadata of the pod template of an object; None if it has none, or more in it than labels and annotations."""
+    spec = obj.get("spec")
+    template = spec.get("template") if type(spec) is dict else None
+    metadata = template.get("metadata") if type(template) is dict else None
+    return metadata if type(metadata) is dict and metadata.keys() <= _TEMPLATE_METADATA else None
+
+
+def _with_template_metadata(obj: Object, metadata: Object | None) -> Object:
+    spec = obj["spec"]
+    return {**obj, "spec": {**spec, "template": {**spec["template"], "metadata": metadata}}}
+
+
 def _content_of(kind: str, obj: Object) -> bytes | None:
-    """The submitted content of an object without its metadata; None if the result of admission depends on more than that."""
+    """The submitted content of an object without its metadata and that of its pod template, in which equal jobs differ by their run time;
+    None if the result of admission depends on more than that."""
     known = KINDS.get(kind)
     if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
         return None
@@ -90,7 +108,10 @@ def _content_of(kind: str, obj: Object) -> bytes | None:
         type(owner) is not dict or not owner.keys() <= _OWNER for owner in owners
     ):
         return None
-    return content_key(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
+    has_metadata = _pod_template_metadata(obj) is not None
+    if has_metadata:
+        obj = _with_template_metadata(obj, None)
+    return content_key(kind, has_metadata, [(field, value) for field, value in obj.items() if field != "metadata"])
 
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
@@ -107,7 +128,7 @@ class Admission:
         self._store = store
         self._limits = LimitRanges(store)
         self.quotas = ResourceQuotas(store)
-        self._admitted: dict[bytes, Object] = {}  # without metadata, by the content they were submitted with
+        self._admitted: dict[bytes, Object] = {}  # without metadata, by ``_content_of`` what was submitted
 
     def identify(self, obj: Any) -> tuple[str, str, str]:
         """(kind key, namespace, name) of a submitted object; the name is "" if it has a generateName. Raises Invalid."""
@@ -174,6 +195,11 @@ class Admission:
         metadata = strip_nulls(obj["metadata"])
         faults = Faults()
         check_metadata(faults, {**obj, "metadata": metadata}, kind)
+        if (template_metadata := _pod_template_metadata(obj)) is not None:
+            template_metadata = strip_nulls(template_metadata)
+            check_notes(faults, template_metadata)
+            check_annotations(faults, template_metadata, admitted["spec"]["template"]["spec"], "metadata")
+            admitted = _with_template_metadata(admitted, template_metadata)
         if faults.found or faults.ratcheted:
             return None
         # Keys keep their submitted order; those that admission adds follow.

@@ -11,7 +11,6 @@ kinds are compared with each other only if KAI's faults are imitated.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from kailab.engine.snapshot.records import ACTIVE, Status
@@ -34,12 +33,15 @@ def placement_rules(info: ShapeInfo, across_kinds: bool = False) -> tuple[Any, .
 
 
 def signature(job: Job, across_kinds: bool = False) -> tuple[Any, ...]:
-    parts: Counter[tuple[Any, ...]] = Counter()
+    # Plain dicts: most jobs have one pod, and making a Counter costs more than counting it.
+    parts: dict[tuple[Any, ...], int] = {}
     for podset in job.podsets.values():
-        # The state at the beginning of the cycle, because KAI computes a signature once, when it takes its snapshot.
-        waiting = Counter(
-            (task.info, task.record.pod_priority) for task in podset.tasks.values() if not ACTIVE[task.record.status]
-        )
+        waiting: dict[tuple[ShapeInfo, int], int] = {}
+        for task in podset.tasks.values():
+            # The state at the beginning of the cycle, because KAI computes a signature once, when it takes its snapshot.
+            if not ACTIVE[task.record.status]:
+                alike = task.info, task.record.pod_priority
+                waiting[alike] = waiting.get(alike, 0) + 1
         if not waiting:
             continue
         chain = []
@@ -48,10 +50,12 @@ def signature(job: Job, across_kinds: bool = False) -> tuple[Any, ...]:
             # Constraints of the groups above apply to the pods too.
             chain.append(member.constraint)
             member = member.parent
-        pods: Counter[tuple[Any, ...]] = Counter()
+        pods: dict[tuple[Any, ...], int] = {}
         for (info, priority), count in waiting.items():
-            pods[placement_rules(info, across_kinds), priority] += count
-        parts[tuple(chain), frozenset(pods.items())] += 1
+            rules = placement_rules(info, across_kinds), priority
+            pods[rules] = pods.get(rules, 0) + count
+        part = tuple(chain), frozenset(pods.items())
+        parts[part] = parts.get(part, 0) + 1
     # Without names, so that equal jobs with differently named subgroups are comparable.
     return (frozenset(parts.items()),)
 

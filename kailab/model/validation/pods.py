@@ -41,7 +41,7 @@ OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _HUGE_PAGES = "hugepages-"
 _MOST_KNOWN = 1024
 _sound: set[bytes] = set()
-"""Specs and annotations of pod templates without faults: most templates equal an earlier one."""
+"""Specs of pod templates without faults: most templates equal an earlier one."""
 _POSITIVE = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
@@ -74,20 +74,19 @@ def check_template(
     spec = faults.mapping(template, "spec", f"{path}.spec", required=True)
     if spec is None:
         return
-    content = content_key(restart, spec, meta.get("annotations"), None if added is None else sorted(added))
-    if content in _sound:
-        return
-    before = len(faults.found) + len(faults.ratcheted)
-    check_pod_spec(faults, spec, f"{path}.spec", restart)
-    if added is not None:
-        _check_mounts(faults, spec, f"{path}.spec", added)
-    if restart == ("Always",) and spec.get("activeDeadlineSeconds") is not None:
-        faults.add(f"{path}.spec.activeDeadlineSeconds", "is only for pods that end, by themselves or of a Job")
+    content = content_key(restart, spec, None if added is None else sorted(added))
+    if content not in _sound:
+        before = len(faults.found) + len(faults.ratcheted)
+        check_pod_spec(faults, spec, f"{path}.spec", restart)
+        if added is not None:
+            _check_mounts(faults, spec, f"{path}.spec", added)
+        if restart == ("Always",) and spec.get("activeDeadlineSeconds") is not None:
+            faults.add(f"{path}.spec.activeDeadlineSeconds", "is only for pods that end, by themselves or of a Job")
+        if content is not None and len(faults.found) + len(faults.ratcheted) == before:
+            if len(_sound) >= _MOST_KNOWN:
+                _sound.clear()
+            _sound.add(content)
     check_annotations(faults, meta, spec, f"{path}.metadata")
-    if content is not None and len(faults.found) + len(faults.ratcheted) == before:
-        if len(_sound) >= _MOST_KNOWN:
-            _sound.clear()
-        _sound.add(content)
 
 
 def _check_mounts(faults: Faults, spec: dict[str, Any], path: str, added: Collection[Any] = ()) -> None:
@@ -596,6 +595,8 @@ def _check_expressions(
 
 
 def _check_seconds(faults: Faults, value: Any, path: str) -> None:
+    if quantities.parse_count(value, -1) >= 0:  # most are
+        return
     # As the later reader: a number, not a quantity.
     seconds = quantities.decimal(value)
     if seconds is None or seconds < 0:
