@@ -333,6 +333,8 @@ class PodGrouper:
     def _write_pod_groups(self) -> None:
         if self._submitted is not None:
             self._submit_new(self._submitted)
+        if not self._planned:
+            return
         planned, self._planned = self._planned, {}
         # One chain each: a refused PodGroup must not stop the others.
         outcomes = self._cluster.write_all([[entry.write] for entry in planned.values()])
@@ -404,6 +406,8 @@ class PodGrouper:
         return existing if updated is None else self._cluster.update(updated)
 
     def _write_pods(self) -> None:
+        if not self._assignments and not self._assumed:
+            return
         pending = []
         for assignment in self._assignments:
             # A pod must not name a PodGroup that was refused.

@@ -34,7 +34,7 @@ from kailab.engine.snapshot.records import Node, Numa, PodGroup, PodTerm, Queue,
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
-from kailab.model.objects import labels_of, metadata_of, name_of, namespace_of, spec_of, uid_of
+from kailab.model.objects import labels_of, metadata_of, name_of, namespace_of, node_of, spec_of, uid_of
 from kailab.scheduler.reading import latest_events, references
 from kailab.scheduler.reading.claims import ClaimIndex
 from kailab.scheduler.reading.nodes import node_record
@@ -48,7 +48,7 @@ from kailab.scheduler.reading.podgroups import (
 )
 from kailab.scheduler.reading.queues import queue_record
 from kailab.scheduler.reading.shapes import ShapeCache
-from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record
+from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record, with_status
 from kailab.scheduler.reading.volumes import NO_LIMITS, VOLUME_KINDS, VolumeIndex, both
 
 
@@ -663,9 +663,14 @@ class Mirror:
     def _pod(self, uid: str, pod: Object) -> None:
         known = self.pods.get(uid)
         self.pods[uid] = pod
-        # Most events of pods change only their status, and no record.
-        if known is not None and only_status_differs(known, pod) and pod_state(known) == pod_state(pod):
-            return
+        if known is not None and only_status_differs(known, pod):
+            # Most events of pods change only their status, and no record.
+            if pod_state(known) == pod_state(pod):
+                return
+            # The status does not change the shape of a pod on a node, unless it names its claims.
+            if node_of(pod) and not pod["spec"].get("resourceClaims"):
+                self._refresh(uid, self.tasks.get(uid))
+                return
         metadata = metadata_of(pod)
         name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
         group = (metadata["namespace"], name) if name else None
@@ -728,16 +733,17 @@ class Mirror:
         for uid in self.pods:
             self._refresh(uid)
 
-    def _refresh(self, uid: str) -> None:
-        """Make the task of a pod again. A pod that can't be read has none."""
+    def _refresh(self, uid: str, known: Task | None = None) -> None:
+        """Make the task of a pod again. A pod that can't be read has none. ``known``: its task, if only the status of the pod has changed
+        since."""
         pod = self.pods[uid]
         try:
-            self._update_task(uid, pod)
+            self._update_task(uid, pod, known)
         except Exception as error:
             self._unreadable.note(pod, error)
             self._drop_task(uid)
 
-    def _update_task(self, uid: str, pod: Object) -> None:
+    def _update_task(self, uid: str, pod: Object, known: Task | None = None) -> None:
         group = self._group_of.get(uid)
         podgroup = self._uids.get(group, "") if group is not None else ""
         spec = pod["spec"]
@@ -746,7 +752,10 @@ class Mirror:
         if not node and (not podgroup or spec.get("schedulerName") not in self._scheduler_names):
             self._drop_task(uid)
             return
-        task = task_record(pod, podgroup, self._shapes.of(uid, pod), self._now)
+        if known is None or known.podgroup != podgroup or known.namespace == names.RESERVATION_NAMESPACE:
+            task = task_record(pod, podgroup, self._shapes.of(uid, pod), self._now)
+        else:
+            task = with_status(known, pod, self._now)
         status = task.status
         if status in _GONE or (not node and status not in _UNPLACED) or (not podgroup and status is Status.SUCCEEDED):
             self._drop_task(uid)

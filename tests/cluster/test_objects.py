@@ -365,6 +365,45 @@ def test_a_job_like_one_before_comes_out_as_if_it_were_the_first(cluster):
     assert "requests" not in stored["spec"]["template"]["spec"]["containers"][0]["resources"]
 
 
+def _with_template_metadata(job, metadata):
+    spec = job["spec"]
+    return {**job, "spec": {**spec, "template": {"metadata": metadata, **spec["template"]}}}
+
+
+def test_jobs_whose_pods_differ_only_in_labels_and_annotations_share_their_pod_spec(cluster):
+    from kailab.cluster.embedded import EmbeddedCluster
+
+    first = cluster.create(_with_template_metadata(_job("first"), {"annotations": {"kailab.dev/run-seconds": "1"}}))
+    second = {"labels": {"a": "b", "gone": None}, "annotations": {"kailab.dev/run-seconds": "2"}}
+    stored = cluster.create(_with_template_metadata(_job("second"), second))
+    alone = EmbeddedCluster().create(_with_template_metadata(_job("second"), second))
+    assert stored["spec"] == alone["spec"]
+    assert list(stored["spec"]["template"]) == list(alone["spec"]["template"])
+    assert stored["spec"]["template"]["spec"] is first["spec"]["template"]["spec"]
+    assert "metadata" not in cluster.create(_job("third"))["spec"]["template"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"annotations": {"kailab.dev/run-seconds": "soon"}}, "metadata.annotations[kailab.dev/run-seconds]"),
+        ({"annotations": {"gpu-fraction": "2"}}, "metadata.annotations[gpu-fraction]"),
+        ({"annotations": {"a": 1}}, "metadata.annotations"),
+        ({"labels": {"a b": "c"}}, "metadata.labels"),
+        ({"labels": "none"}, "metadata.labels"),
+        ({"finalizers": "none"}, "metadata.finalizers"),
+    ],
+)
+def test_what_is_wrong_with_the_pod_template_of_a_job_like_one_before_is_told(cluster, metadata, field):
+    first, second = _job("first"), _job("second")
+    for job in (first, second):
+        job["spec"]["template"]["spec"]["schedulerName"] = "kai-scheduler"
+    cluster.create(_with_template_metadata(first, {"labels": {"a": "b"}}))
+    with pytest.raises(Invalid) as refused:
+        cluster.create(_with_template_metadata(second, metadata))
+    assert f"spec.template.{field}" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("metadata", "field"),
     [

@@ -312,6 +312,34 @@ def test_status_writes_are_no_news(cluster, build) -> None:
     assert mirror.working.version == version
 
 
+def test_a_mirror_that_saw_each_status_of_pods_has_the_records_of_one_that_sees_the_last(cluster, build) -> None:
+    early = mirrored(cluster)
+    cluster.create(build.node("n"))
+    cluster.create(build.podgroup("g", "q", 3))
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "missing"}]
+    for name, fields in {"ends": {}, "leaves": {}, "claims": {"resourceClaims": claims}}.items():
+        cluster.create(build.member(name, "g", **fields))
+        early.update()
+        cluster.bind("default", name, "n", {})
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("ends", {"phase": "Running"}),
+        ("leaves", {"phase": "Running", "nominatedNodeName": "n"}),
+        ("claims", {"phase": "Running"}),
+        ("claims", {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "made"}]}),
+        ("ends", {"phase": "Succeeded"}),
+        ("ends", {"phase": "Failed"}),
+    ]
+    for name, status in changes:
+        early.update()
+        cluster.patch("Pod", name, "default", {"status": status}, "status")
+    cluster.delete("Pod", "leaves", "default", grace_seconds=300)
+    early.update()
+    assert early.tasks == mirrored(cluster).tasks
+    assert {name: task.status for name, task in tasks(early).items()} == {
+        "leaves": Status.RELEASING, "claims": Status.RUNNING,
+    }  # fmt: skip
+
+
 def test_a_mirror_begun_later_sees_the_same(cluster, build) -> None:
     early = mirrored(cluster)
     cluster.create(build.node("n"))

@@ -16,6 +16,8 @@ from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.state import ShapeInfo
 
+_NO_BOUND = np.iinfo(np.int32).max
+
 
 def allowed_nodes(session: Session, info: ShapeInfo) -> np.ndarray:
     """The nodes to which the shape may go, however full they are. Read-only."""
@@ -31,7 +33,7 @@ def goes_only_to(session: Session, info: ShapeInfo, nodes: np.ndarray) -> bool:
 
 def pods_per_node(session: Session, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
     """How many pods of the shape fit on each node, without other pods. ``pool``: in the form of ``NodeTable.free``."""
-    counts = np.full(len(session.table), np.iinfo(np.int32).max, dtype=np.int64)
+    counts = np.full(len(session.table), _NO_BOUND, dtype=np.int64)
     for row, amount in info.needs:
         np.minimum(counts, np.maximum(pool[row], 0) // amount, out=counts)
     counts[~allowed_nodes(session, info)] = 0

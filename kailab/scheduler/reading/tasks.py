@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import structs
+
 from kailab.cluster.pod_lifecycle import seconds_of
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import Shape, Status, Task
@@ -90,6 +92,13 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
         expected_seconds=seconds_of(annotations.get(names.EXPECTED_SECONDS), None) if annotations else None,
         ran_seconds=seconds_of(annotations.get(names.RAN_SECONDS), 0.0) or 0.0 if annotations else 0.0,
+    )
+
+
+def with_status(task: Task, pod: Object, now: float) -> Task:
+    """The task of a pod of which only the status and the deletion differ from what the task was made of."""
+    return structs.replace(
+        task, status=task_status(pod, now), nominated_node=status_of(pod).get("nominatedNodeName") or ""
     )
 
 
