@@ -123,7 +123,7 @@ def time_or_none(text: Any) -> float | None:
 @lru_cache(maxsize=1024)
 def format_time(seconds: float) -> str:
     """RFC 3339 in UTC with whole seconds (truncated), as ``metav1.Time``."""
-    return date(seconds // 1).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return date(seconds // 1).isoformat()[:19] + "Z"  # half the time of strftime
 
 
 def format_micro_time(seconds: float) -> str:

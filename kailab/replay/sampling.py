@@ -184,12 +184,15 @@ class FairnessSampler(Observer):
         if self._last is None:
             return
         since, queues = self._last
+        elapsed = now - since
         for queue, holds in queues:
             gpu = queue.gpu
-            wanted = 0 if gpu.quota < 0 else min(gpu.quota, gpu.requested)
             sums = self._sums.setdefault(queue.name, [0.0, 0.0, 0.0])
-            for index, amount in enumerate((gpu.fair_share, max(0, wanted - holds), bool(gpu.requested))):
-                sums[index] += amount * (now - since)
+            sums[0] += gpu.fair_share * elapsed
+            if gpu.requested:
+                wanted = 0 if gpu.quota < 0 else min(gpu.quota, gpu.requested)
+                sums[1] += max(0, wanted - holds) * elapsed
+                sums[2] += elapsed
         self._last = now, queues
 
     def fairness(self, now: float, used: Mapping[str, int]) -> Fairness:
