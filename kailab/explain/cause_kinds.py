@@ -1,17 +1,24 @@
 """All causes: one ``CauseKind`` for each code, and the finders of causes in the order in which they are asked.
 
-A new cause takes, in this order:
+Every cause takes, in this order:
 
 - ``kailab.lab.answer``: its ``CauseCode``.
 - ``causes/NAME.py``: its finder, a function from a waiting group to refusals. A cause without amounts yields a ``PlainRefusal``. A cause
   that compares amounts has a subclass of ``Refusal``: its numbers, its sentence, and ``lifted``, the ``engine.relaxing.rules.Relaxation``
   that switches the rule off.
-- this module: the finder's place in ``FINDERS``, in the order of what has to be changed first, and the ``CauseKind`` in ``CAUSE_KINDS``.
-  If a change of objects takes the cause away, the entry names step functions of ``steps``; a new kind of change is a new function there.
-- ``cause_groups``: PodGroups of equal ``likeness`` share their causes, so a new fact that the cause depends on is added to it.
-- ``checks.explaining``, which tests answers: how the cause is removed (``removal``), which objects it names (``naming``), and whether it
-  ends with other work (``judging``).
-- docs/explain.md: its row.
+- this module: the ``CauseKind`` in ``CAUSE_KINDS``, and the finder's place in ``FINDERS``, in the order of what has to be changed first; in
+  ``EMPTY_CLUSTER_FINDERS`` if the cause keeps work off an empty cluster, in ``FALLBACK_FINDERS`` if it is named only where no other is.
+- docs/explain.md: its code in the list under "The cause".
+
+Some causes take more:
+
+- a change of objects takes it away: its ``CauseKind`` names step functions of ``steps``; a new kind of change is a new function there.
+- it depends on a fact that no other cause does: ``cause_groups.likeness``, because PodGroups of equal likeness share their causes.
+- it keeps pods from being created: the tables of ``verdict``.
+- it is a cause of work that runs or was evicted: ``evictions`` instead of a finder.
+- ``checks.explaining``, which tests answers: how the cause is removed (``removal``), if removing it is no change that others have; the objects that it
+  must name (``naming``); that it ends with other work (``judging``); the reason under which a table shows it, if that is the scheduler's
+  (``screens``).
 """
 
 from __future__ import annotations

@@ -1,12 +1,18 @@
 """KAI's Queue: its schema, the checks of one queue and of a tree of queues, and the functions that read and make Queue objects.
 
 The schema is stated once, by ``QueueSpec`` and ``QueueResourceShare``: each field has a ``FieldForm``, which says how a value is
-checked, what ``whatif --set`` accepts, and what evidence and anonymised snapshots keep of it. A new field needs a line here, a field of
-``Queue`` in ``kailab.engine.snapshot.records`` (of ``ResourceShare`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory
-alike), its conversion in ``kailab.scheduler.reading.queues``, its entry in our copy of KAI's CRD
-(``kailab/cluster/install/crds/queues.yaml``), and a row in ``tools/field_coverage.py``. ``python -m tools.known_names`` then adds its name
-to those that anonymised snapshots keep. What it changes in decisions stands in ``kailab.engine.working.queues`` (the queue of a cycle) and
-in ``kailab.engine.queueing`` (its fair share, limits and order).
+checked, what ``whatif --set`` accepts, and what evidence and anonymised snapshots keep of it. A new field takes:
+
+- a line here: in ``QueueResourceShare`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory alike;
+- ``kailab.engine.snapshot.records``: a field of ``Queue`` or of ``ResourceShare``, with a default for older snapshots;
+- ``kailab.scheduler.reading.queues``: its conversion;
+- ``kailab/cluster/install/crds/queues.yaml``: its entry in our copy of KAI's CRD;
+- ``tools/field_coverage.py``: its row. ``make docs`` then writes all that is generated;
+- the rule that reads it: fair shares in ``kailab.engine.queueing.fairshare``, limits in ``capacity`` and the order in ``order`` beside it, rules
+  about victims in ``kailab.engine.search``. What a cycle has to prepare for each queue is kept by ``kailab.engine.working.queues.WQueue``.
+
+Few fields need more: ``Scheduler._starts_matter`` (the rule depends on start times), ``kailab.undertest.translation`` (another scheduler
+can't express it), ``kailab.explain.steps.queue_steps`` (a step may set it), ``checks.fuzzing`` and ``checks.recorded`` (drawn and recorded cases have it).
 
 The rules are those of KAI's schema and webhooks, a little stricter on numbers: quota and limit are -1 (unlimited) or at least 0, the
 weight is at least 0.

@@ -1,9 +1,10 @@
 """The live page of a lab, served on the loopback address to the holder of the printed URL. The page shows the viewer of ``kailab.report`` for a
 running lab. Its actions go through the lab's file and lock, as commands do.
 
-The path of an action: ``app`` receives the request, ``actions`` decodes it, ``worker`` runs it in the lab's thread, ``session`` changes the lab,
-makes its ``view`` and hands it to a callback of ``worker``, which publishes the update to all open pages, and then saves the lab. On a real
-cluster ``worker`` reads the lab and publishes after the change.
+The path of an action: ``app`` receives the request. ``/preview`` decodes a change of objects with ``actions``, tries it on a fork and remembers it;
+``/apply`` carries out a change that was previewed. ``/do`` (pause, go on, step, undo, advance) needs no preview. ``worker`` runs the action in the
+lab's thread, ``session`` changes the lab, makes its ``view`` and hands it to a callback of ``worker``, which publishes the update to all open
+pages, and then saves the lab. Where the lab has no new view (a pause, an undo, a real cluster), ``worker`` reads it and publishes after the action.
 
     server          start and end: the socket, signals
     connections     limits on the number and idle time of connections

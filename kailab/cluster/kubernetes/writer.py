@@ -2,8 +2,9 @@
 
 The path of a write whose answer is lost: ``Writer._inquire`` starts an inquiry for writes that affect scheduling,
 ``UnansweredWrites`` asks the server in the background until it answers, and the ``InformerUpdate`` with its answer
-resolves the ``WriteInquiry`` in the cache. Until then a bind counts as carried out. For any other write, the resources of both possible states count as taken, so that the
-scheduler does not give away a GPU that may be in use.
+resolves the ``WriteInquiry`` in the cache. Until then a bind counts as carried out. After any other write, resources count as taken if they are
+taken in one of the two states that the object may be in, so that the scheduler does not give away a GPU that may be in use. In the scheduler the path goes on in
+``kailab.scheduler.binding.execution`` (``_not_bound``) and ``bind_backoff``.
 
 ``FairQueue`` sends the batches that nobody waits for, a chain of each in turn, so that a small batch does not wait for
 the end of a large one. It starts only slightly more requests than ``RequestLimit`` admits, so that urgent writes find a short queue.

@@ -160,7 +160,7 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
             if present.code == 200 and _is_ours(present, request):
                 return present if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.title)
-    # 404 and 409 prove that the write is not in effect now, so it is certainly refused.
+    # After 404 there is no object, and after 409 another client's change stands: the write is not in effect, whatever became of earlier tries.
     error.unanswered = answer.unanswered and answer.code not in (404, 409)
     raise error
 
