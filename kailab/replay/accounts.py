@@ -5,13 +5,13 @@ Amounts are whole milli-GPU-seconds. Nothing is rounded, so inputs and outputs m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from kailab.cluster.protocol import Cluster
+from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import KailabError
-from kailab.model.objects import owner_references
+from kailab.model.objects import owner_references, status_of, uid_of
 from kailab.replay.elastic import ElasticWork, Stint
 from kailab.replay.job import WHOLE, JobProgress, TraceJob
 
@@ -473,21 +473,22 @@ class UnstartedJobs(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def unstarted_jobs(cluster: Cluster, accounts: ReplayAccounts) -> list[UnstartedJobs]:
+def unstarted_jobs(
+    cluster: Cluster, accounts: ReplayAccounts, reasons: Mapping[str, tuple[str, str]]
+) -> list[UnstartedJobs]:
     """Group the jobs that never began by the reason on their PodGroups at the end of the replay.
 
-    Sorted by number of jobs, then by arrival.
+    ``reasons``: (reason, message) of PodGroups that do not say it themselves, by UID. Sorted by number of jobs, then by arrival.
     """
     waiting = {name: work for name, work in accounts.unfinished.items() if work.began is None}
     if not waiting:
         return []
     reported: dict[str, tuple[str, str]] = {}
     for group in cluster.list("PodGroup"):
-        conditions = (group.get("status") or {}).get("schedulingConditions") or ()
-        reason_entry = next((entry for condition in conditions for entry in condition.get("reasons") or ()), None)
+        reason_entry = reasons.get(uid_of(group)) or _reported_reason(group)
         for owner in owner_references(group):
             if reason_entry is not None:
-                reported[owner["name"]] = reason_entry["reason"], reason_entry["message"]
+                reported[owner["name"]] = reason_entry
     by_reason: dict[str, UnstartedJobs] = {}
     for name, work in waiting.items():
         reason, message = reported.get(name, (UNTOLD, "no cycle has looked at it"))
@@ -497,3 +498,9 @@ def unstarted_jobs(cluster: Cluster, accounts: ReplayAccounts) -> list[Unstarted
         else:
             by_reason[reason] = msgspec.structs.replace(known, jobs=known.jobs + 1)
     return sorted(by_reason.values(), key=lambda entry: -entry.jobs)
+
+
+def _reported_reason(group: Object) -> tuple[str, str] | None:
+    conditions = status_of(group).get("schedulingConditions") or ()
+    entries = (entry for condition in conditions for entry in condition.get("reasons") or ())
+    return next(((entry["reason"], entry["message"]) for entry in entries), None)

@@ -5,7 +5,7 @@ The lab's own controllers, grouping and scheduler make all decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -26,6 +26,7 @@ from kailab.replay.sampling import Fairness, FairnessSampler, Fragmentation, Fra
 from kailab.replay.services import ServedReplicas
 from kailab.replay.session import ReplaySession
 from kailab.scheduler.observers import DecidingScheduler, Observer
+from kailab.scheduler.status.reporting import GroupReason
 
 Progress = Callable[[str, int, int], None]
 SAMPLES = 300
@@ -81,8 +82,8 @@ def replay(
 
 
 class ReasonsAtEnd(Observer):
-    """Makes the scheduler report why work waits, and write the status of queues and PodGroups, only at the end, because
-    nothing reads them before. Not used if the replay is recorded or metrics are sampled.
+    """Makes the scheduler say why work waits only at the end, and write neither that nor the status of queues and PodGroups, because
+    nothing reads them. Not used if the replay is recorded or metrics are sampled.
     """
 
     def __init__(self) -> None:
@@ -92,9 +93,9 @@ class ReasonsAtEnd(Observer):
         self._scheduler = scheduler
         scheduler.reasons_when_asked()
 
-    def tell(self) -> None:
-        if self._scheduler is not None:
-            self._scheduler.tell_reasons()
+    def reasons(self) -> Mapping[str, GroupReason]:
+        """Why work waits, by PodGroup (UID); empty if PodGroups say it themselves."""
+        return {} if self._scheduler is None else self._scheduler.reasons()
 
 
 class ReplayLab:
@@ -139,8 +140,6 @@ class ReplayLab:
         self._fragmentation.sample()
         if self._meter is not None:
             self._meter.sample(lab)
-        self._reasons.tell()
-        lab.catch_up()
         return CompletedReplay(
             plan=self.plan,
             accounts=self.accounts,
@@ -152,7 +151,7 @@ class ReplayLab:
             cycles=lab.log.cycle,
             fairness=self._fairness.fairness(ended, self.accounts.used_by_queue(ended)),
             fragmentation=self._fragmentation.summary(),
-            unbegun=unstarted_jobs(self.session.cluster, self.accounts),
+            unbegun=unstarted_jobs(self.session.cluster, self.accounts, self._reasons.reasons()),
             opened=lab.opened,
             meter=self._meter,
             served=self.session.served,

@@ -30,7 +30,7 @@ from kailab.scheduler.policy_timeouts import WATCHDOG
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.scheduling_state import SchedulingState, read_scheduling_state
 from kailab.scheduler.settings.policies import chosen_policies, head_blocks, order_preempts, with_policies
-from kailab.scheduler.status.reporting import StatusReporter, starts_always_matter
+from kailab.scheduler.status.reporting import GroupReason, StatusReporter, starts_always_matter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
 MANY_WAIT = 1_000
@@ -82,7 +82,6 @@ class Scheduler:
         self._wake_at: float | None = None
         self._follower: Follower | None = None
         self._says_why = True
-        self.unread = False  # nobody reads what is written for people
         self._reasons_every = reasons_every
         self._told_at = float("-inf")
         self._reasons_outdated = False  # the latest cycle repeats the reasons of an earlier one
@@ -205,21 +204,21 @@ class Scheduler:
             self._follower = self.mirror.working.follow()
 
     def reasons_when_asked(self) -> None:
-        """From now on decide without saying why work waits, until ``tell_reasons``. Not if records are followed."""
+        """From now on decide without saying why work waits: only ``reasons`` does. Not if records are followed."""
         self._says_why = False
-        self.unread = True
 
-    def tell_reasons(self) -> None:
-        """Report why work waits, by the present records and the configuration of the latest cycle."""
-        self.unread = False
+    @property
+    def unread(self) -> bool:
+        """True if nobody reads what is written for people."""
+        return not self._says_why
+
+    def reasons(self) -> dict[str, GroupReason]:
+        """Why work waits by the present records and the configuration of the latest cycle, by PodGroup (UID). Writes nothing."""
         latest = self.history.latest
-        if self._says_why or latest is None:
-            return
+        if latest is None:
+            return {}
         self.mirror.update()
-        decisions = run_cycle(self.mirror.working, latest.config, self._looked_at)
-        decisions = msgspec.structs.replace(decisions, imitated=latest.decisions.imitated)
-        self.history.add(msgspec.structs.replace(latest, now=self._looked_at, decisions=decisions))
-        self._reporter.report(decisions, (), ())
+        return self._reporter.reasons(run_cycle(self.mirror.working, latest.config, self._looked_at))
 
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
         """See ``DecidingScheduler``."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kailab.engine.snapshot.snapshot import Snapshot
     from kailab.scheduler.cycle_record import CycleRecord
     from kailab.scheduler.mirror import Mirror
+    from kailab.scheduler.status.reporting import GroupReason
 
 
 class DecidingScheduler(Protocol):
@@ -32,11 +33,10 @@ class DecidingScheduler(Protocol):
         """Add to each cycle's record the changes of the engine's records."""
 
     def reasons_when_asked(self) -> None:
-        """Decide without reasons for pending work until ``tell_reasons`` is called, for labs whose state nobody reads meanwhile. The status
-        of queues and PodGroups is not written meanwhile either."""
+        """Decide without reasons for pending work, and write no status of queues and PodGroups, for labs whose state nobody reads."""
 
-    def tell_reasons(self) -> None:
-        """Report the reasons of the work that is pending now."""
+    def reasons(self) -> Mapping[str, GroupReason]:
+        """Why work waits now, by PodGroup (UID)."""
 
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
         """Continue after an earlier scheduler that last decided on ``records`` and left ``pending``: its reports are not repeated."""

@@ -63,3 +63,26 @@ def test_what_was_served_is_no_longer_said_to_wait(busy: Any) -> None:
     record = busy.records[-1]
     (bind,) = record.decisions.binds
     assert waiting(record) == told - {record.podgroups[bind.podgroup]}
+
+
+def test_reasons_can_be_asked_for_without_being_written(build: Any) -> None:
+    asked, told = build.lab(), build.lab()
+    asked.scheduler.reasons_when_asked()
+    for lab in (asked, told):
+        lab.apply(*build.team(), build.queue("limited", "org", build.share(limit=1)))
+        lab.fill(20)
+        lab.fill(2, "few", "limited")
+        lab.apply(build.pod("wide", 100, "team"))
+        lab.settle()
+    version = asked.cluster.version
+    reasons = asked.scheduler.reasons()
+    assert asked.cluster.version == version
+    written = {}
+    for group in told.cluster.list("PodGroup"):
+        for condition in (group.get("status") or {}).get("schedulingConditions") or ():
+            written[group["metadata"]["name"]] = [(one["reason"], one["message"]) for one in condition["reasons"]]
+    uids = {group["metadata"]["name"]: group["metadata"]["uid"] for group in asked.cluster.list("PodGroup")}
+    assert {name: [reasons[uid]] for name, uid in uids.items() if uid in reasons} == written
+    assert {reason for [(reason, _)] in written.values()} == {"PodSchedulingErrors", "OverLimit"}
+    assert not any("schedulingConditions" in group["status"] for group in asked.cluster.list("PodGroup"))
+    assert not [event for event in asked.cluster.list("Event") if event["reason"] == "Unschedulable"]

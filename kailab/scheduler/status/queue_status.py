@@ -275,18 +275,13 @@ class QueueStatus:
 
     ``busy`` returns whether binds are under way. Then the status of each PodGroup waits up to MOST_DELAY_SECONDS, after that few are
     written at a time, and queues wait QUEUE_SECONDS; several changes meanwhile are one write. Without ``busy`` everything is written at
-    once. While ``unread`` returns True nobody reads any status, so that nothing is followed or written; then all is counted anew."""
+    once. If ``unread`` returns True, nobody reads any status from then on, so that nothing is followed or written."""
 
     def __init__(
         self, cluster: Cluster, busy: Callable[[], bool] | None = None, unread: Callable[[], bool] | None = None
     ) -> None:
         self._busy, self._unread = busy, unread
-        self._begin(cluster)
-
-    def _begin(self, cluster: Cluster) -> None:
-        """Count from the objects that exist."""
         self._cluster = cluster
-        self._followed = True
         self._queues_at = float("-inf")
         self._unwritten: dict[GroupName, float] = {}  # the time of the first unwritten change, in that order
         self._retries: Retries[GroupName | str] = Retries()
@@ -305,12 +300,8 @@ class QueueStatus:
     def step(self) -> bool:
         """Handle the watch events. Returns whether anything was written."""
         if self._unread is not None and self._unread():
-            if self._followed:
-                self._watch.close()
-                self._followed = False
+            self._watch.close()
             return False
-        if not self._followed:
-            self._begin(self._cluster)
         events = self._watch.poll()
         if not events and not self._unwritten and not self._dirty:
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.retries import Retries
@@ -31,6 +31,13 @@ UNABLE_POD = "Unable to schedule pod"
 NO_NODES = "no nodes with enough resources were found"
 
 Condition = dict[str, Any]
+
+
+class GroupReason(NamedTuple):
+    """Why a PodGroup waits, as its condition says it to programs."""
+
+    reason: str
+    message: str
 
 
 def fit_message(fit: TaskFit) -> str:
@@ -116,12 +123,19 @@ def _codes(reasons: Any) -> list[tuple[Any, Any]]:
     return [(reason.get("reason"), reason.get("message")) for reason in reasons or ()]
 
 
-def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[str, Any]]:
-    """KAI's machine-readable reasons; empty if KAI has no code."""
+def _group_reason(pending: Pending) -> GroupReason | None:
+    """KAI's machine-readable reason; None if KAI has no code."""
     if pending.code is PendingCode.UNSCHEDULABLE:
+        return None
+    return GroupReason(str(pending.code), pending.message.removeprefix(f"{pending.code}: "))
+
+
+def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[str, Any]]:
+    """The entries of a condition's ``reasons``."""
+    known = _group_reason(pending)
+    if known is None:
         return []
-    prefix = f"{pending.code}: "
-    reason: dict[str, Any] = {"reason": str(pending.code), "message": pending.message.removeprefix(prefix)}
+    reason: dict[str, Any] = known._asdict()
     queue = queues.get(pending.queue_context)
     if queue is not None and pending.code in (PendingCode.NON_PREEMPTIBLE_OVER_QUOTA, PendingCode.OVER_LIMIT):
         reason["details"] = {"queueDetails": _queue_details(queue, pending)}
@@ -321,6 +335,19 @@ class StatusReporter:
 
     # --- pending work -------------------------------------------------------------------------------------------------
 
+    def reasons(self, decisions: Decisions) -> dict[str, GroupReason]:
+        """The reasons that ``report`` would write on PodGroups without a condition, by UID."""
+        return {
+            pending.podgroup: reason
+            for pending in decisions.pending
+            if pending.code not in (PendingCode.PIPELINED, PendingCode.NOT_READY)
+            and not self._holds_a_place(pending.podgroup)
+            and (reason := _group_reason(pending)) is not None
+        }
+
+    def _holds_a_place(self, podgroup: str) -> bool:
+        return any(task.status in _HELD for task in self._mirror.members(podgroup))
+
     def _report_pending(self, pending: Pending, promised: Mapping[str, Pipeline], now: float) -> None:
         """Write the conditions and events of one pending PodGroup."""
         uid = pending.podgroup
@@ -337,7 +364,7 @@ class StatusReporter:
             if task in promised:
                 continue
             changed |= self._mark(task, pod_message(task, pending, fits), podgroup, now)
-        if any(task.status in _HELD for task in self._mirror.members(uid)):
+        if self._holds_a_place(uid):
             # As in KAI, the condition of a group stays while some of its pods hold a place.
             if changed:
                 self._event(uid, UNSCHEDULABLE, group_message(pending))
