@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from kailab.cluster.protocol import Cluster, Watch
+from kailab.cluster.protocol import Cluster, Object, Watch
 from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
 from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.entries import (
@@ -26,7 +26,7 @@ from kailab.evidence.entries import (
     ShareChange,
     WriteRefused,
 )
-from kailab.model.objects import controller_name, metadata_of
+from kailab.model.objects import controller_name, labels_of, metadata_of, name_of, namespace_of, uid_of
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
@@ -61,12 +61,15 @@ class NameLookup(ABC):
 
 
 class NameIndex(NameLookup):
-    """UID -> name of every pod and PodGroup since the watch began: ``at_once``, or at the first use."""
+    """UID -> name of every pod and PodGroup since the watch began: ``at_once``, or at the first use.
+
+    Of an object that exists the index holds the object, which takes no room of its own; of a deleted one the name.
+    """
 
     def __init__(self, cluster: Cluster, *, at_once: bool = True) -> None:
         self._cluster = cluster
         self._watch: Watch | None = None
-        self._known: dict[str, ObjectName] = {}
+        self._known: dict[str, dict[str, Object | ObjectName]] = {"Pod": {}, "PodGroup": {}}
         if at_once:
             self._begin()
 
@@ -77,33 +80,50 @@ class NameIndex(NameLookup):
 
     def refresh(self) -> None:
         for event in self._begin().poll():
-            # DELETED is ignored, because names of deleted objects are still needed.
+            obj, known = event.object, self._known[event.kind]
+            uid = uid_of(obj)
             if event.type == "ADDED":
-                metadata = metadata_of(event.object)
-                name = f"{metadata.get('namespace', '')}/{metadata['name']}"
-                if event.kind == "Pod":
-                    app = (metadata.get("labels") or {}).get("app", "")
-                    self._known[metadata["uid"]] = ObjectName(name, app, controller_name(event.object))
-                else:
-                    self._known[metadata["uid"]] = ObjectName(name, kind="PodGroup")
+                known[uid] = obj
+            elif not isinstance(before := known.get(uid), ObjectName | None):
+                # An object has the name with which it was added, whatever becomes of its labels.
+                same = event.type == "MODIFIED" and _named_alike(before, obj)
+                known[uid] = obj if same else _object_name(event.kind, before)
 
     def carry_on(self, other: NameIndex) -> None:
         """Add the names of another index."""
         if other._watch is not None:
             other.refresh()
         # The names of the other index come first in ``everyone``; for UIDs in both, the name here counts.
-        self._known = other._known | self._known
+        self._known = {kind: other._known[kind] | known for kind, known in self._known.items()}
 
     def everyone(self) -> Iterable[ObjectName]:
         self.refresh()
-        return self._known.values()
+        return (_object_name(kind, known) for kind, all_known in self._known.items() for known in all_known.values())
 
     def of(self, uid: str) -> ObjectName:
-        return self._known.get(uid) or ObjectName(uid)
+        for kind, all_known in self._known.items():
+            if (known := all_known.get(uid)) is not None:
+                return _object_name(kind, known)
+        return ObjectName(uid)
 
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
+
+
+def _named_alike(before: Object, after: Object) -> bool:
+    """True if certainly the labels and owners are the same. A write shares the unchanged parts of an object, so identity is enough."""
+    old, new = metadata_of(before), metadata_of(after)
+    return old.get("labels") is new.get("labels") and old.get("ownerReferences") is new.get("ownerReferences")
+
+
+def _object_name(kind: str, known: Object | ObjectName) -> ObjectName:
+    if isinstance(known, ObjectName):
+        return known
+    name = f"{namespace_of(known)}/{name_of(known)}"
+    if kind == "PodGroup":
+        return ObjectName(name, kind=kind)
+    return ObjectName(name, labels_of(known).get("app", ""), controller_name(known))
 
 
 class CycleMoment(NamedTuple):
@@ -148,10 +168,10 @@ class DecisionLog(Observer):
         """Log one cycle and return its entries (of all kinds, even if only evictions are kept). ``failures``: decisions that could not be carried out."""
         self.cycle += 1
         self.last = decisions
-        # No entry would be kept, so no name is looked up.
+        # Also if no name is looked up: unread changes would keep objects as they were before.
+        self.names.refresh()
         if not (self.keep_all or decisions.evictions):
             return []
-        self.names.refresh()
         entries = list(self._entries(decisions, failures))
         self.observe(entries)
         return entries
