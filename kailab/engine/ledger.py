@@ -166,7 +166,7 @@ class Ledger:
     def decisions(self, pending: list[Pending], stale: list[str], queues: tuple[QueueState, ...]) -> Decisions:
         """The decisions of the cycle. Promises to a gang that lost its minimum are dropped."""
         for uid in self.robbed:
-            if any(podset.active < podset.minimum for podset in self._jobs[uid].podsets.values()):
+            if any(podset.active < podset.minimum for podset in self._jobs[uid].podsets):
                 for task in self._jobs[uid]:
                     # A victim keeps its new place, because its eviction was decided as a move.
                     if task.uid in self.pipelines and not self.pipelines[task.uid].moved:

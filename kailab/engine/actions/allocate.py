@@ -114,7 +114,7 @@ def _commit(session: Session, mark: int, job: Job, started: bool, action: Action
 
 def _must_wait(job: Job) -> bool:
     """True if some pod set has promised places and fewer real ones than its minimum."""
-    for podset in job.podsets.values():
+    for podset in job.podsets:
         # Promised tasks count as active, so a pod set without active tasks has none.
         promised = sum(1 for task in podset.tasks.values() if task.status == Status.PIPELINED) if podset.active else 0
         if promised and podset.active - promised < podset.minimum:

@@ -241,7 +241,7 @@ def lost_at_least(job: Job, tasks: list[WTask]) -> int:
     """
     if len(tasks) == 1 or len(job.podsets) != 1:
         return 0
-    [podset] = job.podsets.values()
+    [podset] = job.podsets
     missing = podset.minimum - (podset.active - len(tasks))
     return max(0, len(tasks) - max(1, missing))
 

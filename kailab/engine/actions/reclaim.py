@@ -159,7 +159,7 @@ def _add_certain_loss(session: Session, job: Job, tasks: list[WTask], lost: list
     """
     number = lost_at_least(job, tasks) if session.config.allow_consolidating_reclaim else len(tasks)
     # The core of a job is one unit, and so is each pod beyond it.
-    core = max(1, next(iter(job.podsets.values())).minimum) if len(job.podsets) == 1 else len(tasks)
+    core = max(1, job.podsets[0].minimum) if len(job.podsets) == 1 else len(tasks)
     amounts = [session.accepted(task) for task in tasks]
     for r in RESOURCES:
         each = sorted(amount[r] for amount in amounts)

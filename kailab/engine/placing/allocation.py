@@ -5,9 +5,11 @@ Source: KAI's AllocateJob.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
-from kailab.engine.decisions import PendingCode
+from kailab.engine.decisions import Numbers, PendingCode
 from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.placement import NodeMask, Placer
 from kailab.engine.placing.topology import TopologyError, TopologyPlan
@@ -122,7 +124,7 @@ class Allocator:
         return False
 
     def _members(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
-        members: list[Member] = group.members
+        members: Sequence[Member] = group.members
         if len(members) > 1:
             by_name = job.by_name
             # Sorted at each visit, because earlier placements change the order.
@@ -164,7 +166,7 @@ class Allocator:
         return True
 
     def _explain(self, job: Job, podset: WPodSet, task: WTask, placed: int) -> None:
-        gang = any(other.minimum > 1 for other in job.podsets.values())
+        gang = any(other.minimum > 1 for other in job.podsets)
         pod = f"{task.record.namespace}/{task.record.name}"
         # KAI's three texts, by the same rule (handleFailedTaskAllocation). ``used`` includes the tasks placed just now.
         if not gang or podset.used >= podset.minimum:
@@ -176,8 +178,14 @@ class Allocator:
                 f"there is room for {placed} pods; subgroup {podset.name} needs {podset.minimum} that start together"
             )
         self.session.ledger.fail(
-            job, FailedAttempt(PendingCode.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers={"placed": placed})
+            job, FailedAttempt(PendingCode.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers=_numbers(placed))
         )
+
+
+# Thousands of waiting jobs have equal ones.
+@lru_cache(maxsize=256)
+def _numbers(placed: int) -> Numbers:
+    return {"placed": placed}
 
 
 def confined(group: WSubGroup) -> bool:

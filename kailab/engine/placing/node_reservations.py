@@ -351,7 +351,7 @@ def _job_key(job: Job) -> tuple[object, ...]:
         ).items()
     )
     confined: list[object] = []
-    for podset in job.podsets.values():
+    for podset in job.podsets:
         member: Member | None = podset
         while member is not None:
             confined.append(member.constraint)

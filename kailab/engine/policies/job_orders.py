@@ -50,7 +50,7 @@ class JobViews:
         """The view that the job would have if it were evicted now."""
         session = self._session
         # After an eviction it would have to place its whole minimum first.
-        gang = [task for podset in job.podsets.values() for task in _first(podset.tasks.values(), podset.minimum)]
+        gang = [task for podset in job.podsets for task in _first(podset.tasks.values(), podset.minimum)]
         wants = session.wants(gang, session.table.min_gpu_memory)
         return self._view(job, wants, (0, 0, 0), 0, session.now)
 

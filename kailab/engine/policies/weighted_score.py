@@ -142,7 +142,7 @@ class Scores:
         """
         session = self._session
         gang = []
-        for podset in job.podsets.values():
+        for podset in job.podsets:
             gang += sorted(podset.tasks.values(), key=lambda task: task.key)[: podset.minimum]
         alone = max((session.wants([task], session.table.min_gpu_memory)[2] for task in job), default=0)
         return max(self._filled(session.wants(gang, session.table.min_gpu_memory)[2]), self._filled(alone))

@@ -5,7 +5,7 @@ Source: KAI's podgroup_info eviction order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kailab.engine.queueing.order import member_key
@@ -86,7 +86,7 @@ class Victim:
             return True
         return not isinstance(member, WPodSet) and any(self._has_surplus(child) for child in member.members)
 
-    def _last_first(self, group: WSubGroup) -> list[Member]:
+    def _last_first(self, group: WSubGroup) -> Sequence[Member]:
         if len(group.members) == 1:
             return group.members
         by_name = self.job.by_name

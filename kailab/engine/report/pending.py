@@ -37,6 +37,7 @@ class NodeRefusals(NamedTuple):
 
 Fits = dict[int, NodeRefusals]
 """By id of a ShapeInfo."""
+_NO_NUMBERS: Numbers = {}
 _QUEUE_RULES = (PendingCode.OVER_LIMIT, PendingCode.NON_PREEMPTIBLE_OVER_QUOTA)
 
 
@@ -103,9 +104,9 @@ def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
         kept_off = _kept_off(session, task, fits)
         failure = failure._replace(message=_with_node_reasons(task, kept_off, failure.message))
         reported = (TaskFit(task=task.uid, nodes=len(session.table), reasons=kept_off.reasons),)
-    numbers: Numbers = {**failure.numbers} if failure.numbers else {}
+    numbers = failure.numbers or _NO_NUMBERS
     if session.ranking is not None:
-        numbers.update(session.ranking.numbers(job))
+        numbers = {**numbers, **session.ranking.numbers(job)}
     return Pending(
         podgroup=job.uid,
         queue=job.record.queue,
@@ -192,7 +193,7 @@ def _failure(session: Session, job: Job, tasks: list[WTask], unassigned: list[WT
 
 
 def _not_ready(job: Job) -> FailedAttempt:
-    for podset in job.podsets.values():
+    for podset in job.podsets:
         have = podset.alive - podset.gated
         if have < podset.minimum:
             where = f" in subgroup {podset.name}" if len(job.podsets) > 1 else ""

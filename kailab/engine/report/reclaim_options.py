@@ -162,7 +162,7 @@ def _beyond(theirs: WQueue, rule: str, r: int) -> tuple[QueueResource, int]:
 def _core_and_surplus(session: Session, job: Job, r: int) -> tuple[int, int]:
     """What the tasks hold that must run together, and what surplus tasks hold."""
     core = surplus = 0
-    for podset in job.podsets.values():
+    for podset in job.podsets:
         tasks = sorted((task for task in podset.tasks.values() if ALLOCATED[task.status]), key=lambda task: task.key)
         held = [session.accepted(task)[r] for task in tasks]
         core += sum(held[: podset.minimum])

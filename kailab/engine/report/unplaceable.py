@@ -113,7 +113,7 @@ def _try_group(session: Session, allocator: Allocator, groups: list[_Group]) -> 
     return UnplaceableGroups(
         podgroups=tuple(group.record.uid for group in groups),
         message=failure.message if failure is not None else "no node has room",
-        pods=sum(podset.minimum for podset in job.podsets.values()),
+        pods=sum(podset.minimum for podset in job.podsets),
         gpu=session.wanted(job)[2],
         placed=int((failure.numbers or {}).get("placed", 0)) if failure is not None else 0,
     )

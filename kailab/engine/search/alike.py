@@ -64,7 +64,7 @@ class AlikeSearches:
         """Equal for jobs whose next pod is placed alike. None for jobs that place several at once, or whose own pods matter for it."""
         if len(tasks) != 1 or len(job.podsets) != 1 or job.root.constraint is not None:
             return None
-        [task], [podset] = tasks, job.podsets.values()
+        [task], [podset] = tasks, job.podsets
         info = task.info
         if (
             podset.constraint is not None

@@ -95,6 +95,4 @@ def keeps_minimum(job: Job, victims: list[WTask]) -> bool:
     lost: dict[int, int] = {}
     for task in victims:
         lost[id(task.podset)] = lost.get(id(task.podset), 0) + 1
-    return all(
-        podset.minimum <= podset.used - lost.get(id(podset), 0) for podset in job.podsets.values() if id(podset) in lost
-    )
+    return all(podset.minimum <= podset.used - lost.get(id(podset), 0) for podset in job.podsets if id(podset) in lost)

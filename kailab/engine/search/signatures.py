@@ -35,7 +35,7 @@ def placement_rules(info: ShapeInfo, across_kinds: bool = False) -> tuple[Any, .
 def signature(job: Job, across_kinds: bool = False) -> tuple[Any, ...]:
     # Plain dicts: most jobs have one pod, and making a Counter costs more than counting it.
     parts: dict[tuple[Any, ...], int] = {}
-    for podset in job.podsets.values():
+    for podset in job.podsets:
         waiting: dict[tuple[ShapeInfo, tuple[str, int | None]], int] = {}
         for task in podset.tasks.values():
             # The state at the beginning of the cycle, because KAI computes a signature once, when it takes its snapshot.

@@ -166,7 +166,7 @@ class VictimsFirstBound:
     def _as_whole_job(self, job: Job) -> _WholeJob | None:
         """The job, if all of it holds real places and is placed again together or not at all; else None."""
         queue = self._session.queue_of(job)
-        minimum = next(iter(job.podsets.values())).minimum if len(job.podsets) == 1 else -1
+        minimum = job.podsets[0].minimum if len(job.podsets) == 1 else -1
         if (
             queue is None
             or not (minimum == len(job.tasks) or (minimum == 0 and len(job.tasks) == 1))

@@ -41,8 +41,9 @@ class Status(IntEnum):
     UNKNOWN = 11
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """In JSON, fields with default values are omitted and unknown fields are rejected."""
+class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """In JSON, fields with default values are omitted and unknown fields are rejected. A record never contains itself, so the
+    garbage collector need not look at it."""
 
 
 class Requirement(_Record, frozen=True, kw_only=True):

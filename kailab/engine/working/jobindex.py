@@ -113,7 +113,10 @@ class JobIndex:
             return None
         job = entry[1]
         of_class = class_of(job)
-        _insert(self.classes.setdefault(queue, {}).setdefault(of_class, []), entry)
+        entries = self.classes.setdefault(queue, {}).setdefault(of_class, [])
+        if entries:
+            of_class = self.of_class(entries[0][1])  # an equal one, so that all its jobs share it
+        _insert(entries, entry)
         if job.record.preemption_delay > 0:
             self.delayed[job.uid] = job
         return of_class

@@ -193,9 +193,13 @@ class WSubGroup:
         self.constraint: Constraint | None = record.constraint
         self.min_members = record.min_members
         self.parent = parent
-        self.members: list[WSubGroup | WPodSet] = [WSubGroup(group, job, self) for group in record.groups]
-        self.members += [WPodSet(podset, job, self) for podset in record.podsets]
-        self.podsets: list[WPodSet] = [podset for member in self.members for podset in member.podsets]
+        groups = tuple(WSubGroup(group, job, self) for group in record.groups)
+        podsets = tuple(WPodSet(podset, job, self) for podset in record.podsets)
+        self.members: tuple[WSubGroup | WPodSet, ...] = groups + podsets
+        # Most groups are one pod set, so this is usually the same tuple.
+        self.podsets: tuple[WPodSet, ...] = (
+            tuple(podset for member in self.members for podset in member.podsets) if groups else podsets
+        )
 
     def tree(self) -> Iterator[Member]:
         """The group and its members on every level, each group before its own members."""
@@ -243,8 +247,12 @@ class ConfiguredOrder:
         self.ranking: JobRanking | None = None
 
 
+_NO_TASKS: dict[str, WTask] = {}
+"""Shared by all jobs without such tasks, so it stays empty."""
+
+
 class Job:
-    """A PodGroup with its tasks. ``version`` grows with every change of a task, ``record_version`` with every change of its
+    """A PodGroup with its tasks. ``podsets``: the leaves of ``root``, of which a single one has ``tasks`` as its own. ``version`` grows with every change of a task, ``record_version`` with every change of its
     record and of those of its tasks; they are keys of caches.
     """
 
@@ -266,7 +274,7 @@ class Job:
         self.next_tasks_version = -1
         self.last_start: float | None = None
         self.last_evicted: float | None = None
-        self.unassigned_tasks: dict[str, WTask] = {}  # tasks that name an unknown subgroup
+        self.unassigned_tasks = _NO_TASKS  # tasks that name an unknown subgroup
         self._set_record(record)
 
     def _set_record(self, record: PodGroup) -> None:
@@ -274,7 +282,11 @@ class Job:
         self.last_start = record.last_start
         self.last_evicted = record.last_evicted
         self.root = WSubGroup(record.root, self)
-        self.podsets: dict[str, WPodSet] = {podset.name: podset for podset in self.root.podsets}
+        self.podsets = self.root.podsets
+        if len(self.podsets) == 1:
+            self.podsets[0].tasks = self.tasks
+        else:
+            self.podsets = tuple({podset.name: podset for podset in self.podsets}.values())
 
     def update(self, record: PodGroup) -> None:
         """Take a changed record; the tasks stay."""
@@ -287,7 +299,7 @@ class Job:
         else:
             # New pod sets count from zero, so every task is added again.
             tasks = list(self.tasks.values()) + list(self.unassigned_tasks.values())
-            self.tasks, self.unassigned_tasks = {}, {}
+            self.tasks, self.unassigned_tasks = {}, _NO_TASKS
             self.pending = self.succeeded = self.allocated = 0
             self._set_record(record)
             for task in tasks:
@@ -295,10 +307,13 @@ class Job:
         self.version += 1
 
     def add(self, task: WTask) -> None:
-        podset = self.podsets.get(task.record.subgroup or "default")
+        name = task.record.subgroup or "default"
+        podset = next((podset for podset in self.podsets if podset.name == name), None)
         if podset is None:
             task.podset = None
             # The subgroup may come with a later record.
+            if not self.unassigned_tasks:
+                self.unassigned_tasks = {}
             self.unassigned_tasks[task.uid] = task
             self.version += 1
             return
@@ -312,7 +327,7 @@ class Job:
             return
         if self.tasks.pop(task.uid, None) is not None:
             assert task.podset is not None
-            del task.podset.tasks[task.uid]
+            task.podset.tasks.pop(task.uid, None)  # gone already if they are the job's own
             self.count(task, task.status, -1)
 
     def count(self, task: WTask, status: Status, sign: int) -> None:
@@ -338,22 +353,22 @@ class Job:
 
     @property
     def active(self) -> int:
-        return sum(podset.active for podset in self.podsets.values())
+        return sum(podset.active for podset in self.podsets)
 
     @property
     def used(self) -> int:
-        return sum(podset.used for podset in self.podsets.values())
+        return sum(podset.used for podset in self.podsets)
 
     @property
     def elastic(self) -> bool:
         """True if some pod set has more tasks than its minimum."""
         # All pods count, running or not, as in KAI (IsElastic).
-        return any(podset.minimum < len(podset.tasks) for podset in self.podsets.values())
+        return any(podset.minimum < len(podset.tasks) for podset in self.podsets)
 
     @property
     def gang_satisfied(self) -> bool:
         """Source: KAI IsGangSatisfied (leaving tasks still count)."""
-        return all(podset.used >= podset.minimum for podset in self.podsets.values())
+        return all(podset.used >= podset.minimum for podset in self.podsets)
 
     @property
     def stale(self) -> bool:
@@ -404,7 +419,7 @@ class Job:
     def elastic_state(self) -> int:
         """0: below its minimum, 1: at it, 2: above it."""
         state = 1
-        for podset in self.podsets.values():
+        for podset in self.podsets:
             if podset.active < podset.minimum:
                 return 0
             if podset.active > podset.minimum:

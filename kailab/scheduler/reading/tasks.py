@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import structs
@@ -86,7 +87,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         node=spec.get("nodeName") or "",
         gpu_groups=groups,
         priority=_integer(priority) if priority is not None else None,
-        pod_priority=(spec.get("priorityClassName") or "", spec.get("priority")),
+        pod_priority=_pod_priority(spec.get("priorityClassName") or "", spec.get("priority")),
         created=creation_time(metadata),
         nominated_node=status_of(pod).get("nominatedNodeName") or "",
         numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
@@ -100,6 +101,12 @@ def with_status(task: Task, pod: Object, now: float) -> Task:
     return structs.replace(
         task, status=task_status(pod, now), nominated_node=status_of(pod).get("nominatedNodeName") or ""
     )
+
+
+# Most pods have one of few priorities.
+@lru_cache(maxsize=256)
+def _pod_priority(priority_class: str, value: int | None) -> tuple[str, int | None]:
+    return priority_class, value
 
 
 def _integer(text: Any) -> int | None:
