@@ -34,6 +34,7 @@ from kailab.engine.snapshot.records import Node, Numa, PodGroup, PodTerm, Queue,
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
+from kailab.model.multimap import SetIndex
 from kailab.model.objects import labels_of, metadata_of, name_of, namespace_of, node_of, spec_of, uid_of
 from kailab.scheduler.reading import latest_events, references
 from kailab.scheduler.reading.claims import ClaimIndex
@@ -371,6 +372,13 @@ GroupName = tuple[str, str]
 """Namespace and name of a PodGroup."""
 
 
+def _group_of(pod: Object) -> GroupName | None:
+    """The PodGroup that a pod names."""
+    metadata = metadata_of(pod)
+    name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
+    return (metadata["namespace"], name) if name else None
+
+
 class Mirror:
     """Keeps a WorkingSet equal to the cluster. ``scheduler_names``: the schedulers whose pods are placed; other pods only use capacity.
     ``node_pool``: as in KAI's shards, nodes, queues and PodGroups of other pools are left out. ``kinds``: the watched kinds. ``tell``
@@ -404,8 +412,7 @@ class Mirror:
         self._nodes = NodeRecords(self._working, self._claims, node_pool)
         self.nodes = self._nodes.nodes
         self._uids: dict[GroupName, str] = {}
-        self._members: dict[GroupName, dict[str, None]] = {}
-        self._group_of: dict[str, GroupName] = {}
+        self._members: SetIndex[GroupName, str] = SetIndex()
         self._reservations = GpuReservations(self._working, self._refresh)
         self._leaving: dict[str, float] = {}
         self._now = 0.0
@@ -440,7 +447,7 @@ class Mirror:
     def members(self, podgroup: str) -> list[Task]:
         """The tasks of a PodGroup (by UID), in order of arrival."""
         record = self.podgroups.get(podgroup)
-        uids = self._members.get((record.namespace, record.name), _NOTHING) if record else ()
+        uids = self._members.of((record.namespace, record.name)) if record else ()
         return [task for uid in uids if (task := self.tasks.get(uid)) is not None]
 
     def pod_name(self, uid: str) -> str:
@@ -630,7 +637,7 @@ class Mirror:
         # Pods may arrive before their PodGroup.
         if before is None:
             self._uids[record.namespace, record.name] = uid
-            for member in self._members.get((record.namespace, record.name), _NOTHING):
+            for member in self._members.of((record.namespace, record.name)):
                 self._refresh(member)
 
     def _known_podgroup(self, uid: str, obj: Object) -> PodGroup | None:
@@ -655,15 +662,15 @@ class Mirror:
         name = (record.namespace, record.name)
         if self._uids.get(name) == uid:
             del self._uids[name]
-        for member in self._members.get(name, _NOTHING):
+        for member in self._members.of(name):
             self._refresh(member)
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
     def _pod(self, uid: str, pod: Object) -> None:
         known = self.pods.get(uid)
-        self.pods[uid] = pod
         if known is not None and only_status_differs(known, pod):
+            self.pods[uid] = pod
             # Most events of pods change only their status, and no record.
             if pod_state(known) == pod_state(pod):
                 return
@@ -671,23 +678,20 @@ class Mirror:
             if node_of(pod) and not pod["spec"].get("resourceClaims"):
                 self._refresh(uid, self.tasks.get(uid))
                 return
-        metadata = metadata_of(pod)
-        name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
-        group = (metadata["namespace"], name) if name else None
-        before = self._group_of.get(uid)
+        group, before = _group_of(pod), None if known is None else _group_of(known)
+        self.pods[uid] = pod
         if group != before:
             if before is not None:
-                self._leave_group(uid, before)
+                self._members.discard(before, uid)
             if group is not None:
-                self._group_of[uid] = group
-                self._members.setdefault(group, {})[uid] = None
+                self._members.add(group, uid)
         self._shapes.process_pod(uid, pod)
         self._refresh(uid)
 
     def _copy_task(self, before: Mirror, uid: str, pod: Object) -> bool:
         """Take over the pod's task from another mirror. Returns False if the task must be made: the object differs, or the task depends on
         more than the pod and its PodGroup."""
-        task, group = before.tasks.get(uid), before._group_of.get(uid)
+        task, group = before.tasks.get(uid), _group_of(pod)
         if task is None or group is None or before.pods.get(uid) is not pod or task.podgroup != self._uids.get(group):
             return False
         if (
@@ -697,24 +701,16 @@ class Mirror:
         ):
             return False
         self.pods[uid] = pod
-        self._group_of[uid] = group
-        self._members.setdefault(group, {})[uid] = None
+        self._members.add(group, uid)
         self._set_task(task)
         return True
 
-    def _leave_group(self, uid: str, group: GroupName) -> None:
-        del self._group_of[uid]
-        members = self._members[group]
-        del members[uid]
-        if not members:
-            del self._members[group]
-
     def _forget_pod(self, uid: str) -> None:
-        self.pods.pop(uid, None)
+        pod = self.pods.pop(uid, None)
         self._shapes.forget_pod(uid)
-        group = self._group_of.get(uid)
+        group = None if pod is None else _group_of(pod)
         if group is not None:
-            self._leave_group(uid, group)
+            self._members.discard(group, uid)
         self._drop_task(uid)
 
     def _set_task(self, task: Task) -> None:
@@ -744,7 +740,7 @@ class Mirror:
             self._drop_task(uid)
 
     def _update_task(self, uid: str, pod: Object, known: Task | None = None) -> None:
-        group = self._group_of.get(uid)
+        group = _group_of(pod)
         podgroup = self._uids.get(group, "") if group is not None else ""
         spec = pod["spec"]
         node = spec.get("nodeName")

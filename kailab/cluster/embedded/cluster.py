@@ -192,7 +192,7 @@ class EmbeddedCluster:
 
     def dependents(self, owner_uid: str, kind: str) -> Objects:
         """Objects of a kind with this owner, oldest reference first."""
-        owned = self.store.dependents.get(owner_uid)
+        owned = self.store.dependents.of(owner_uid)
         if not owned:
             return []
         table = self.store.table(kind).objects

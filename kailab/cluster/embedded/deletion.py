@@ -115,11 +115,8 @@ class Deletion:
     def remove(self, kind: str, key: Key, obj: Object) -> None:
         """Remove an object at once, then everything that only it owned."""
         self._store.remove(kind, key)
-        owned = self._store.dependents.get(uid_of(obj))
-        if not owned:
-            return
         # A copy: each removed dependent changes the index.
-        for dependent_kind, dependent_key in list(owned):
+        for dependent_kind, dependent_key in list(self._store.dependents.of(uid_of(obj))):
             dependent = self._store.find(dependent_kind, dependent_key)
             if dependent is not None:
                 self._orphaned(dependent_kind, dependent_key, dependent, uid_of(obj))

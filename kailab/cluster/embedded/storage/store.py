@@ -20,6 +20,7 @@ from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Forbidden, NotFound, StateError
 from kailab.model.kinds import KINDS
+from kailab.model.multimap import SetIndex
 from kailab.model.objects import uid_of
 from kailab.model.times import format_time
 
@@ -239,7 +240,7 @@ class ObjectStore:
         self.names: dict[str, int] = {}  # how many names were generated for "kind|namespace|prefix"
         self.events = EventLog()
         self.hub = WatchHub()
-        self.dependents: dict[str, dict[Reference, None]] = {}  # owner uid -> its dependents
+        self.dependents: SetIndex[str, Reference] = SetIndex()  # by the owner's uid
         self._hooks: dict[str, list[Hook]] = {}
 
     def hook(self, kind: str, hook: Hook) -> None:
@@ -367,15 +368,11 @@ class ObjectStore:
     def _own(self, kind: str, key: Key, owners: Any) -> None:
         for owner in owners:
             if uid := owner.get("uid"):
-                self.dependents.setdefault(uid, {})[kind, key] = None
+                self.dependents.add(uid, (kind, key))
 
     def _disown(self, kind: str, key: Key, owners: Any) -> None:
         for owner in owners:
-            owned = self.dependents.get(owner.get("uid", ""))
-            if owned is not None:
-                owned.pop((kind, key), None)
-                if not owned:
-                    del self.dependents[owner["uid"]]
+            self.dependents.discard(owner.get("uid", ""), (kind, key))
 
     def _publish(self, type: EventType, kind: str, key: Key, old: Object | None, new: Object) -> None:
         # Watchers queue the event; hooks act at once, and may change the store again.
@@ -414,7 +411,7 @@ class ObjectStore:
                     if owners := obj["metadata"].get("ownerReferences"):
                         forked._own(kind, key, owners)
         else:
-            forked.dependents = {owner: owned.copy() for owner, owned in self.dependents.items()}
+            forked.dependents = self.dependents.copy()
         return forked
 
     def _with_owned(self, owners: Iterable[Reference]) -> dict[Reference, None]:
@@ -431,7 +428,7 @@ class ObjectStore:
             if explicit or all(owner.get("uid") in uids for owner in obj["metadata"]["ownerReferences"]):
                 result[reference] = None
                 uids.add(obj["metadata"]["uid"])
-                ahead += [(owned, False) for owned in self.dependents.get(obj["metadata"]["uid"], ())]
+                ahead += [(owned, False) for owned in self.dependents.of(obj["metadata"]["uid"])]
         return result
 
     def _completed(self) -> ObjectStore:
