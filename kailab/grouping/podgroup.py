@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from kailab.cluster.protocol import Object
@@ -21,7 +22,7 @@ def podgroup_object(grouping: Grouping) -> Object:
     """The PodGroup to create. ``minSubGroup`` and ``minMember`` exclude each other; empty fields are left out."""
     metadata: dict[str, Any] = {"name": grouping.name, "namespace": grouping.namespace}
     if grouping.labels:
-        metadata["labels"] = grouping.labels
+        metadata["labels"] = _shared_labels(tuple(grouping.labels.items()))
     if grouping.annotations:
         metadata["annotations"] = grouping.annotations
     metadata["ownerReferences"] = [grouping.owner.as_object()]
@@ -38,6 +39,12 @@ def podgroup_object(grouping: Grouping) -> Object:
         if value:
             spec[field] = value
     return {"apiVersion": api_version_of(KIND), "kind": KIND, "metadata": metadata, "spec": spec}
+
+
+# Thousands of PodGroups have equal labels, such as the name of their queue. A stored object is never changed, so they may share them.
+@lru_cache(maxsize=1024)
+def _shared_labels(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return dict(labels)
 
 
 def keep_foreign_fields(existing: Object, wanted: Object, config: GroupingConfig) -> Object:

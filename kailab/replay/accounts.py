@@ -38,6 +38,11 @@ class PodLifetime:
         self.worked = 0
 
 
+# Shared by all jobs that wait, so they stay empty.
+_NO_LIVES: dict[str, PodLifetime] = {}
+_NO_SECONDS: dict[int, int] = {}
+
+
 class ReplayedJob:
     """One job of a trace as it runs in the lab.
 
@@ -64,10 +69,21 @@ class ReplayedJob:
         self.evictions = 0
         self.lost = 0
         self.done = 0
-        self.lives: dict[str, PodLifetime] = {}
-        self.saved: dict[int, int] = {}
-        self.ran: dict[int, int] = {}
+        self.lives = _NO_LIVES
+        self.saved = self.ran = _NO_SECONDS
         self.elastic = ElasticWork(job.seconds) if job.least else None
+
+    def save(self, index: int, seconds: int) -> None:
+        """Set the seconds of work that a successor of this pod need not repeat."""
+        if not self.saved:
+            self.saved = {}
+        self.saved[index] = seconds
+
+    def add_run(self, index: int, seconds: int) -> None:
+        """Add the seconds that an evicted pod ran."""
+        if not self.ran:
+            self.ran = {}
+        self.ran[index] = self.ran.get(index, 0) + seconds
 
     @property
     def running(self) -> bool:
@@ -171,6 +187,8 @@ class ReplayAccounts:
 
     def bind(self, work: ReplayedJob, uid: str, index: int, now: int, model: str = "", node: str = "") -> None:
         # An evicted pod leaves an entry in ``saved``, if only of 0 seconds.
+        if not work.lives:
+            work.lives = {}
         work.lives[uid] = PodLifetime(index, now, model, index in work.saved, node)
         self.held += work.milli
 
@@ -207,8 +225,8 @@ class ReplayAccounts:
         """Record that a pod ended with an attempt after which its job waits anew. The arguments are those of ``complete``."""
         index = work.lives[uid].index
         elapsed, end = self._end_attempt(work, uid, finished, now)
-        work.ran[index] = work.ran.get(index, 0) + elapsed
-        work.saved[index] = end
+        work.add_run(index, elapsed)
+        work.save(index, end)
         self.attempts += 1
 
     def _end_attempt(self, work: ReplayedJob, uid: str, finished: int, now: int) -> tuple[int, int]:
@@ -236,18 +254,18 @@ class ReplayAccounts:
             self._end_together(work, now)
             self._leave(work, uid, now)
             if life.begun is not None:
-                work.ran[life.index] = work.ran.get(life.index, 0) + now - life.begun
+                work.add_run(life.index, now - life.begun)
             return
         ran = self.ran(work, life, now)
         self._end(work, uid, ran, self.running(work, life, now), now)
         before = work.saved.get(life.index, 0)
         saved = before
         if life.begun is not None:
-            work.ran[life.index] = work.ran.get(life.index, 0) + now - life.begun
+            work.add_run(life.index, now - life.begun)
             elapsed = now - life.begun
             resumed = self.progress.saved(elapsed, before, restarted=life.restarted, speed=life.speed)
             saved = min(before + ran, resumed)
-        work.saved[life.index] = saved
+        work.save(life.index, saved)
         self._count_lost(work, 1, ran, before + ran, before + ran - saved)
 
     def _count_lost(self, work: ReplayedJob, pods: int, ran: int, done: int, seconds: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from kailab.cluster.protocol import Object
@@ -51,11 +52,8 @@ def job_object(
         notes[labels.EXPECTED_SECONDS] = str(progress.duration(job.estimate, 0, restarted=False))
     if job.share != WHOLE and not job.mig:
         notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
-    meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": {labels.QUEUE: queue}}
-    template_labels = {labels.QUEUE: queue}
-    if job.priority:
-        template_labels[labels.PRIORITY_CLASS] = job.priority
-        meta["labels"] = template_labels
+    job_labels = _job_labels(queue, job.priority)
+    meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": job_labels}
     spec: dict[str, Any] = {"parallelism": pods, "completions": pods, "backoffLimit": PATIENT}
     if pods > 1:
         meta["annotations"] = {labels.BATCH_MIN_MEMBER: str(job.least or pods)}
@@ -66,8 +64,14 @@ def job_object(
         if job.attempts:
             rules.append({"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [0]}})
         spec["podFailurePolicy"] = {"rules": rules}
-    spec["template"] = {"metadata": {"labels": template_labels, "annotations": notes}, "spec": _pod_spec(job, pods)}
+    spec["template"] = {"metadata": {"labels": job_labels, "annotations": notes}, "spec": _pod_spec(job, pods)}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+# All jobs of a queue share them: a trace has more jobs than queues, and a stored object is never changed.
+@lru_cache(maxsize=1024)
+def _job_labels(queue: str, priority: str) -> dict[str, str]:
+    return {labels.QUEUE: queue, **({labels.PRIORITY_CLASS: priority} if priority else {})}
 
 
 def failure_note(

@@ -255,7 +255,7 @@ class _Run:
         now = self._session.now
         self._accounts.pass_to(now)
         while self._next < len(self._jobs) and self._jobs[self._next].arrival + self._shift <= now:
-            self._session.submit(job_name(self._next), self._jobs[self._next])
+            self._session.submit(job_name(self._next), self._jobs[self._next], now)
             self._next += 1
         self._accounts.note(now)
         self._await_arrivals()

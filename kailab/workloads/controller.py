@@ -6,7 +6,7 @@ The workbench keeps no state of objects; it only records whether anything was wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
@@ -35,6 +35,7 @@ Key = tuple[str, str]
 Reference = tuple[str, Key]
 
 _REMEMBERED_SPECS = 256  # beyond this, templates are admitted again
+_PENDING = {"phase": "Pending"}  # shared by all pods that wait: a stored object is never changed
 
 
 Condition: TypeAlias = tuple[str, bool, str, str]
@@ -61,6 +62,19 @@ def ended_at(obj: Object, *types: str) -> str | None:
         if condition["type"] in types and condition["status"] == "True":
             return str(condition["lastTransitionTime"])
     return None
+
+
+def _shared_status(kind: str, fields: tuple[tuple[str, Any], ...]) -> Object:
+    """A status with these fields, the same one for owners with equal plain fields: a stored object is never changed."""
+    try:
+        return _plain_status(kind, fields)
+    except TypeError:  # it has lists, such as conditions
+        return dict(fields)
+
+
+@lru_cache(maxsize=256)
+def _plain_status(kind: str, fields: tuple[tuple[str, Any], ...]) -> Object:
+    return dict(fields)
 
 
 def with_metadata(template: Object, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> Object:
@@ -126,9 +140,9 @@ class Workbench:
         else:
             return owner
         new = {**old, **fields}
-        status = {name: value for name, value in new.items() if value is not None}
+        status = tuple((name, value) for name, value in new.items() if value is not None)
         self.wrote = True
-        return self.cluster.replace_status(kind, owner, status)
+        return self.cluster.replace_status(kind, owner, _shared_status(kind, status))
 
     def patch(self, kind: str, obj: Object, patch: Mapping[str, Any]) -> Object:
         namespace, name = object_key(obj)
@@ -206,7 +220,7 @@ class Workbench:
         try:
             admitted = self._admitted(template.get("spec") or {}, owner, spec)
             full = {
-                "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": admitted, "status": {"phase": "Pending"},
+                "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": admitted, "status": _PENDING,
             }  # fmt: skip
             if webhook is not None:
                 full = webhook(full)
