@@ -219,7 +219,7 @@ class Session:
         status: Status,
         node: str,
         groups: tuple[str, ...],
-        left: tuple[Place, ...],
+        vacated: tuple[Place, ...],
         virtual: bool,
         zones: Zones = (),
     ) -> None:
@@ -229,13 +229,13 @@ class Session:
         self.changes += 1
         plain = task.info.plain and not table.numa
         if plain:
-            table.move(task, status, node, left)  # the usual case: only the difference is written
+            table.move(task, status, node, vacated)  # the usual case: only the difference is written
         else:
             table.leave(task)
         if ACTIVE[task.status] and queue is not None:
             self._charge(queue, task, job, -1)  # at its old place, because GPU memory counts by the node's devices
         job.move(task, task.status, status)
-        task.status, task.node, task.groups, task.left, task.virtual = status, node, groups, left, virtual
+        task.status, task.node, task.groups, task.vacated, task.virtual = status, node, groups, vacated, virtual
         task.zones = zones
         if ACTIVE[status] and queue is not None:
             self._charge(queue, task, job, 1)
@@ -278,7 +278,7 @@ class Session:
 
     def _log(self, task: WTask) -> None:
         self.journal.append(
-            JournalEntry(task, (task.status, task.node, task.groups, task.left, task.virtual, task.zones))
+            JournalEntry(task, (task.status, task.node, task.groups, task.vacated, task.virtual, task.zones))
         )
 
     def evict(self, task: WTask) -> None:
@@ -299,7 +299,7 @@ class Session:
             if any(other.status == first[0] for other in task.job):
                 self._miscounted[task.job.uid] -= 1
             return
-        self._move(task, Status.RELEASING, task.node, task.groups, task.left, True, task.zones)
+        self._move(task, Status.RELEASING, task.node, task.groups, task.vacated, True, task.zones)
 
     def allocate(self, task: WTask, node: str, groups: tuple[str, ...] = (), zones: Zones = ()) -> None:
         self._log(task)
@@ -309,13 +309,13 @@ class Session:
         """Promise a place. With ``keep_in_place``, if the task was evicted from this place, its eviction is undone: it
         gets back this place, or the promise of another place that it held when it was evicted.
         """
-        left = task.left
+        vacated = task.vacated
         if task.status == Status.RELEASING:
             if keep_in_place and self._already_there(task, node, groups, zones) and self._put_back(task, node):
                 return
-            left = (*left, (task.node, task.groups))
+            vacated = (*vacated, (task.node, task.groups))
         self._log(task)
-        self._move(task, Status.PIPELINED, node, groups, left, True, zones)
+        self._move(task, Status.PIPELINED, node, groups, vacated, True, zones)
 
     @staticmethod
     def _already_there(task: WTask, node: str, groups: tuple[str, ...], zones: Zones) -> bool:
@@ -323,7 +323,7 @@ class Session:
         # As in KAI (Statement.Pipeline), a node knows one place of a task, the last.
         if task.node == node:
             return (not groups or groups == task.groups) and (not zones or zones == task.zones)
-        last = next((there for name, there in reversed(task.left) if name == node), None)
+        last = next((there for name, there in reversed(task.vacated) if name == node), None)
         return last is not None and not zones and (not groups or groups == last)
 
     def _put_back(self, task: WTask, node: str) -> bool:
@@ -371,7 +371,12 @@ class Session:
                 self.table.renew(task, before[0])
                 assert task.job is not None
                 self._miscounted[task.job.uid] += 1
-            elif task.status == Status.BINDING and before[:4] == (Status.ALLOCATED, task.node, task.groups, task.left):
+            elif task.status == Status.BINDING and before[:4] == (
+                Status.ALLOCATED,
+                task.node,
+                task.groups,
+                task.vacated,
+            ):
                 self._unmark_binding(task, before)
             else:
                 self._move(task, *before)
@@ -400,9 +405,9 @@ class Session:
             job = task.job
             assert job is not None
             touched[job.uid] = job
-            if (task.status, task.node, task.groups, task.left) == before[:4]:
+            if (task.status, task.node, task.groups, task.vacated) == before[:4]:
                 continue  # evicted provisionally and put back
-            evicted = ACTIVE[before[0]] and (bool(task.left) or task.status == Status.RELEASING)
+            evicted = ACTIVE[before[0]] and (bool(task.vacated) or task.status == Status.RELEASING)
             if evicted:
                 lost = task.status == Status.RELEASING
                 why = (

@@ -33,12 +33,12 @@ from tests.engine.conftest import NOW, World
 from tests.engine.test_victims_first import done
 
 
-def _taken_away_and_added(table, task, status, node, left):
-    before = task.status, task.node, task.left
+def _taken_away_and_added(table, task, status, node, vacated):
+    before = task.status, task.node, task.vacated
     table.leave(task)
-    task.status, task.node, task.left = status, node, left
+    task.status, task.node, task.vacated = status, node, vacated
     table.enter(task)
-    task.status, task.node, task.left = before
+    task.status, task.node, task.vacated = before
 
 
 def _of_all_victims(session, job, pick, queues, lists, *given, **options):

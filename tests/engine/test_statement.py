@@ -132,7 +132,7 @@ class TestAVictimMovedBefore:
 
     def test_a_third_place_leaves_it_on_both_others(self, session, moved):
         session.pipeline(moved, "node-3", (), keep_in_place=True)
-        assert moved.left == (("node-1", ()), ("node-2", ()))
+        assert moved.vacated == (("node-1", ()), ("node-2", ()))
         table = session.table
         assert table.idle[GPUS].tolist() == [0, 0, 1000]
         assert table.releasing[GPUS].tolist() == [1000, 1000, -1000]

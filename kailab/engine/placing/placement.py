@@ -123,7 +123,7 @@ class Placer:
             i = int(scores.argmax())
             if scores[i] == -np.inf:
                 return False
-            single = liked is not None or (pipeline_only and bool(nominated or task.left))
+            single = liked is not None or (pipeline_only and bool(nominated or task.vacated))
             if self._take_place(task, info, i, bool(now[i]), pipeline_only):
                 self._last = NodePick(info, nodes, self.session.changes, i, bool(now[i]), single)
                 return True
@@ -196,7 +196,7 @@ class Placer:
         """
         # Sums of amounts do not show what shared and claimed devices leave free. They also do not show that a task may get
         # back a promise from earlier in the cycle, which takes no new room.
-        if not all(task.info.plain and not task.left for task in tasks):
+        if not all(task.info.plain and not task.vacated for task in tasks):
             return True
         pool = self.table.free
         for info, wanted in Counter(task.info for task in tasks).items():
@@ -236,7 +236,7 @@ class Placer:
             if (free < amount and (last.now or not pipeline_only)) or free + releasing[row, i] < amount:
                 return None
         # A task that gives up a promised place may free room elsewhere.
-        single = pipeline_only and bool(task.left)
+        single = pipeline_only and bool(task.vacated)
         self._take_place(task, info, i, True, pipeline_only)
         self._last = NodePick(info, nodes, self.session.changes, i, last.now, single)
         return True

@@ -77,8 +77,8 @@ def tasks_losing_places(session: PolicySession, mark: int) -> list[WTask]:
         if task.uid in seen:
             continue
         seen.add(task.uid)
-        # A moved victim still has its old place in ``left``, and is evicted like any other.
-        leaves = bool(task.left) or not ACTIVE[task.status]
+        # A moved victim still has its old place in ``vacated``, and is evicted like any other.
+        leaves = bool(task.vacated) or not ACTIVE[task.status]
         if (
             ACTIVE[entry.before[0]]
             and leaves

@@ -172,7 +172,7 @@ class VictimsFirstBound:
             or not (minimum == len(job.tasks) or (minimum == 0 and len(job.tasks) == 1))
             or not job.record.preemptible
             or confined(job.root)
-            or not all(not task.left and ALLOCATED[task.status] and self._returns(task) for task in job)
+            or not all(not task.vacated and ALLOCATED[task.status] and self._returns(task) for task in job)
         ):
             return None
         session = self._session

@@ -240,7 +240,7 @@ class NodeTable:
         if task.node:
             self.change_usage(task, task.status, task.node, task.groups, -1)
             self.host(task, task.node, False)
-        for node, groups in task.left:  # its pod is there until it is gone
+        for node, groups in task.vacated:  # its pod is there until it is gone
             self.change_usage(task, Status.RELEASING, node, groups, -1)
             self.host(task, node, False)
         if task.info.shape.claims:
@@ -250,21 +250,21 @@ class NodeTable:
         """Add a task where it is: the inverse of ``leave``."""
         if task.info.shape.claims:
             self.claims.enter(task, task.info.shape)
-        for node, groups in task.left:
+        for node, groups in task.vacated:
             self.change_usage(task, Status.RELEASING, node, groups, 1)
             self.host(task, node, True)
         if task.node:
             self.change_usage(task, task.status, task.node, task.groups, 1)
             self.host(task, task.node, True)
 
-    def move(self, task: WTask, status: Status, node: str, left: tuple[Place, ...]) -> None:
+    def move(self, task: WTask, status: Status, node: str, vacated: tuple[Place, ...]) -> None:
         """``change_usage`` and ``host`` in one step for a plain task that gets this state. Unchanged parts are not removed and
         added again.
         """
         changes: dict[str, list[int]] = {}
-        _count(changes, task.status, task.node, task.left, -1)
-        _count(changes, status, node, left, 1)
-        new_nodes = (node, *(place[0] for place in left))
+        _count(changes, task.status, task.node, task.vacated, -1)
+        _count(changes, status, node, vacated, 1)
+        new_nodes = (node, *(place[0] for place in vacated))
         for name, (idle, releasing) in changes.items():
             i = self.index.get(name)
             if i is None:
@@ -430,7 +430,7 @@ class NodeTable:
         return gpus
 
 
-def _count(changes: dict[str, list[int]], status: Status, node: str, left: tuple[Place, ...], sign: int) -> None:
+def _count(changes: dict[str, list[int]], status: Status, node: str, vacated: tuple[Place, ...], sign: int) -> None:
     """The effect of a plain task in this state on its nodes: node -> multiples of its needs in ``idle`` and
     ``releasing``. See ``change_usage``.
     """
@@ -442,7 +442,7 @@ def _count(changes: dict[str, list[int]], status: Status, node: str, left: tuple
             pools[0] -= sign
             if status == Status.RELEASING:
                 pools[1] += sign
-    for name, _ in left:  # its pod is there until it is gone
+    for name, _ in vacated:  # its pod is there until it is gone
         pools = changes.setdefault(name, [0, 0])
         pools[0] -= sign
         pools[1] += sign

@@ -91,12 +91,12 @@ class ExpectedEnd(NamedTuple):
 
 
 class WTask:
-    """A task with its present place. ``left``: the places from which it was evicted to be promised another one, in this
+    """A task with its present place. ``vacated``: the places from which it was evicted to be promised another one, in this
     order. First is its place in the cluster, if it has one; others are earlier promises of the cycle.
     """
 
     __slots__ = (
-        "expected_end", "groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual",
+        "expected_end", "groups", "info", "job", "key", "node", "podset", "record", "status", "uid", "vacated", "virtual",
         "zones",
     )  # fmt: skip
 
@@ -111,7 +111,7 @@ class WTask:
         self.node = record.node if ON_NODE[record.status] else ""
         self.groups = record.gpu_groups
         self.zones = record.numa_zones
-        self.left: tuple[Place, ...] = ()
+        self.vacated: tuple[Place, ...] = ()
         self.virtual = False  # its state exists only in this cycle
         self.expected_end: ExpectedEnd | None = None
         self.key = self.natural_key()

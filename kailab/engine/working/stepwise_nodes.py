@@ -39,7 +39,7 @@ class TaskPlacement(NamedTuple):
     status: Status
     node: str
     groups: tuple[str, ...]
-    left: tuple[Place, ...]
+    vacated: tuple[Place, ...]
     zones: tuple[ZoneShare, ...]
 
 
@@ -157,7 +157,7 @@ class StepwiseNodeTable(NodeTable):
 
     def leave(self, task: WTask) -> None:
         """Begin a step of a task; ``enter`` ends it."""
-        self._before = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
+        self._before = TaskPlacement(task.status, task.node, task.groups, task.vacated, task.zones)
         if task.info.shape.claims:
             if self._passes_devices and self._devices is None:
                 self._devices = DeviceRecords(self._claim_records, self.claims, self.tasks)
@@ -169,7 +169,7 @@ class StepwiseNodeTable(NodeTable):
         """End a step of a task: change its nodes' counts as KAI does for such a step."""
         before, self._before = self._before, None
         assert before is not None
-        after = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
+        after = TaskPlacement(task.status, task.node, task.groups, task.vacated, task.zones)
         if task.info.shape.claims:
             super().enter(task)
             if self._devices is not None:
@@ -178,10 +178,10 @@ class StepwiseNodeTable(NodeTable):
         self._step(task, before, after)
         self._host_all(task, after, True)
 
-    def move(self, task: WTask, status: Status, node: str, left: tuple[Place, ...]) -> None:
+    def move(self, task: WTask, status: Status, node: str, vacated: tuple[Place, ...]) -> None:
         """A step of a plain task. See ``NodeTable.move``."""
-        before = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
-        after = TaskPlacement(status, node, (), left, ())
+        before = TaskPlacement(task.status, task.node, task.groups, task.vacated, task.zones)
+        after = TaskPlacement(status, node, (), vacated, ())
         self._host_all(task, before, False)
         self._step(task, before, after)
         self._host_all(task, after, True)
@@ -193,7 +193,7 @@ class StepwiseNodeTable(NodeTable):
             self.change_usage(task, status, task.node, task.groups, 1)
 
     def _step(self, task: WTask, before: TaskPlacement, after: TaskPlacement) -> None:
-        if (before.node, before.groups, before.left) == (after.node, after.groups, after.left):
+        if (before.node, before.groups, before.vacated) == (after.node, after.groups, after.vacated):
             # Evicted, or put back: the record changes, or is made if a move has taken it.
             self._forget(task, after.node)
             self._add(task, after)
@@ -213,7 +213,7 @@ class StepwiseNodeTable(NodeTable):
     def _pass_devices(self, devices: DeviceRecords, task: WTask, before: TaskPlacement, after: TaskPlacement) -> None:
         """Leave out the claimed devices of a task that its node counts for another one, as KAI does for such a step."""
         here, there = self.index.get(after.node), self.index.get(before.node)
-        stays = (before.node, before.left) == (after.node, after.left)
+        stays = (before.node, before.vacated) == (after.node, after.vacated)
         back = not ON_NODE[after.status] or (before.status, after.status) == (Status.PIPELINED, Status.RELEASING)
         if there is not None and (stays or back):
             self._count_less(there, before.status, -devices.remove(task, there))
@@ -248,6 +248,6 @@ class StepwiseNodeTable(NodeTable):
         task.zones = zones
 
     def _host_all(self, task: WTask, situation: TaskPlacement, present: bool) -> None:
-        for node in (situation.node, *(place[0] for place in situation.left)):
+        for node in (situation.node, *(place[0] for place in situation.vacated)):
             if node:
                 self.host(task, node, present)
