@@ -83,8 +83,8 @@ def faults_behind(imitated: Iterable[KaiFault], same: Callable[[frozenset[KaiFau
     if alone:
         # What follows from any one fault follows from none of them: it is the order of equally full devices.
         return FaultsBehind(() if len(alone) == len(given) > 1 else alone)
-    left = frozenset(given)
+    needed = frozenset(given)
     for fault in given:
-        if same(left - {fault}):
-            left -= {fault}
-    return FaultsBehind(tuple(sorted(left)), together=True)
+        if same(needed - {fault}):
+            needed -= {fault}
+    return FaultsBehind(tuple(sorted(needed)), together=True)

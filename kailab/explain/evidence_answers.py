@@ -32,7 +32,7 @@ class _EvidenceAnswer:
             f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": (pod.get("status") or {}).get("phase")
             for pod in history.after.get("pods", ())
         }
-        self.left = {name: phase or "Pending" for name, phase in phases.items() if name in self.pods}
+        self.last_phases = {name: phase or "Pending" for name, phase in phases.items() if name in self.pods}
 
     def answer(self) -> Answer:
         timeline = self.timeline
@@ -40,7 +40,7 @@ class _EvidenceAnswer:
         verdict: Verdict | None = None
         if self.evictions and not self._whole_since():
             verdict = Verdict.GONE
-        elif not waiting and self.left:
+        elif not waiting and self.last_phases:
             verdict = Verdict.RUNNING
         cause = eviction_cause_of(self.evictions, self._whose) if verdict is Verdict.GONE else None
         reasons = list(self._reasons())
@@ -70,7 +70,7 @@ class _EvidenceAnswer:
         return self.history.workloads.get(podgroup, f"PodGroup {podgroup}")
 
     def _in(self, phase: str) -> list[str]:
-        return [name for name, there in self.left.items() if there == phase]
+        return [name for name, there in self.last_phases.items() if there == phase]
 
     def _head(self, running: list[str], waiting: list[str]) -> str:
         timeline = self.timeline
@@ -81,7 +81,7 @@ class _EvidenceAnswer:
         )
         numbers = [f"{len(running)} of {count(len(running) + len(waiting), 'pod')} running"]
         numbers += [f"{len(waiting)} wait"] if waiting else []
-        ended = len(self.left) - len(running) - len(waiting)
+        ended = len(self.last_phases) - len(running) - len(waiting)
         numbers += [f"{ended} ended"] if ended else []
         moved = sum(eviction.is_move for eviction in self.evictions)
         numbers += [f"{len(self.evictions) - moved} evicted before"] if len(self.evictions) > moved else []

@@ -53,7 +53,7 @@ class StepBudget:
         self.safe = safe
         self.tried = 0
         self.known = 0
-        self.left = MOST_TRIALS
+        self.tries_left = MOST_TRIALS
         self.stopped: IncompleteReason | None = None
         self._interrupted = interrupted
         self._on_progress = on_progress
@@ -69,7 +69,7 @@ class StepBudget:
         self.tried = self.known = 0
         if self.stopped is IncompleteReason.TRIALS:
             self.stopped = None
-        self.left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // max(1, pods)))
+        self.tries_left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // max(1, pods)))
         self._counts_trials = not everything or self.timeout is None
         self.start()
 
@@ -94,7 +94,7 @@ class StepBudget:
     @property
     def used_up(self) -> bool:
         """Whether no further trial is allowed."""
-        return self.stopped is not None or (self._counts_trials and self.left <= 0)
+        return self.stopped is not None or (self._counts_trials and self.tries_left <= 0)
 
     def check(self) -> None:
         """Raise StepsStopped if the time is over or Ctrl-C was pressed."""
@@ -114,13 +114,13 @@ class StepBudget:
         """Count one trial. Returns whether it is allowed. Raises StepsStopped."""
         self.check()
         if self._counts_trials:
-            self.left -= 1
-        return self.left >= 0
+            self.tries_left -= 1
+        return self.tries_left >= 0
 
     @contextmanager
     def one_more(self) -> Iterator[None]:
         """A block with at least one trial, also if their number is used up."""
-        stopped, self.left = self.stopped, max(1, self.left)
+        stopped, self.tries_left = self.stopped, max(1, self.tries_left)
         if stopped is IncompleteReason.TRIALS:
             self.stopped = None
         try:

@@ -589,21 +589,21 @@ class _Agenda:
     tried, so that their number and their smallest disturbance are known."""
 
     def __init__(self) -> None:
-        self.left: list[tuple[int, ProposalFamily | None]] = []
+        self.families: list[tuple[int, ProposalFamily | None]] = []
 
     def begin(self, context: QuestionContext, cause: Cause) -> Iterator[tuple[int, ProposalFamily]]:
         """Yield each family with the place of its step function. A family leaves the list when the caller asks for the next one."""
         functions = CAUSE_KINDS[cause.code].steps
-        self.left = []
+        self.families = []
         for place, propose in enumerate(functions):
             # To look ahead in time takes a fork, so it is done when its turn comes.
             if propose is work_steps.wait:
-                self.left.append((place, None))
+                self.families.append((place, None))
             else:
-                self.left += [(place, family) for family in _families_of(context, propose)]
-        context.budget.known += len(self.left)
-        while self.left:
-            place, family = self.left[0]
+                self.families += [(place, family) for family in _families_of(context, propose)]
+        context.budget.known += len(self.families)
+        while self.families:
+            place, family = self.families[0]
             if family is not None:
                 yield place, family
             else:
@@ -611,11 +611,11 @@ class _Agenda:
                 waits = tuple(functions[place](context))
                 context.budget.known += len(waits) - 1
                 yield from ((place, wait) for wait in waits)
-            self.left.pop(0)
+            self.families.pop(0)
 
     def corrections(self) -> Iterator[StepCandidate]:
         """The corrections that are left after the present family, as they are proposed without a trial."""
-        for _, family in self.left[1:]:
+        for _, family in self.families[1:]:
             if family is not None and family.corrects:
                 yield _untried(family)
 
@@ -623,7 +623,7 @@ class _Agenda:
         """The least disturbance of the proposals that are left after the present family; None if there are none."""
         kinds = (
             Disturbance.WAITING if family is None else min(proposal.disturbance for proposal in family.proposals)
-            for _, family in self.left[1:]
+            for _, family in self.families[1:]
         )
         return min(kinds, default=None)
 

@@ -38,12 +38,12 @@ MOST_CYCLES = 50
 """Cycles of one trial at most. More than one is needed as a queue depth may allow one job for each cycle."""
 
 
-def runs_alone(left: RelaxedCycles, now: float, tasks: Set[str], ending: Set[str] = frozenset()) -> bool:
-    """Whether all of these tasks are placed, cycle by cycle. ``left``: relaxed cycles without other work. ``now``: seconds. ``ending``:
+def runs_alone(cycles: RelaxedCycles, now: float, tasks: Set[str], ending: Set[str] = frozenset()) -> bool:
+    """Whether all of these tasks are placed, cycle by cycle. ``cycles``: relaxed cycles without other work. ``now``: seconds. ``ending``:
     tasks that end once they have a place."""
     # Promises and refused binds belong to the cluster with the other work.
-    config = structs.replace(left.config, promised=(), refused=frozenset())
-    snapshot, waiting = left.snapshot, set(tasks)
+    config = structs.replace(cycles.config, promised=(), refused=frozenset())
+    snapshot, waiting = cycles.snapshot, set(tasks)
     if ending:
         snapshot = _without_tasks(snapshot, {task.uid for task in snapshot.tasks if task.node} & ending)
     for _ in range(MOST_CYCLES):
@@ -193,12 +193,12 @@ def _could_run(state: PodsAtMoment, relaxations: tuple[Relaxation, ...], ending:
     tasks = {pods[row.name]["metadata"]["uid"] for row in state.waiting}
     if not tasks <= {task.uid for task in state.moment.snapshot.tasks}:
         return False  # the scheduler does not know them
-    left = state.relaxed_cycles.about(*sorted(workload_podgroups(state))).after(OthersGone(), *relaxations)
+    cycles = state.relaxed_cycles.about(*sorted(workload_podgroups(state))).after(OthersGone(), *relaxations)
     if relaxations:
-        tasks &= {task.uid for task in left.snapshot.tasks}
+        tasks &= {task.uid for task in cycles.snapshot.tasks}
     # Delays, graces and minimum runtimes are usually shorter than a day. Pods of its own take time to end in any case.
-    moments = (left.now + DAY,) if ending else (left.now, left.now + DAY)
-    return any(runs_alone(left, at, tasks, ending) for at in moments)
+    moments = (cycles.now + DAY,) if ending else (cycles.now, cycles.now + DAY)
+    return any(runs_alone(cycles, at, tasks, ending) for at in moments)
 
 
 _REFUSED = frozenset({CauseCode.PRIORITY_CLASS_MISSING, CauseCode.RUNTIME_CLASS_MISSING})

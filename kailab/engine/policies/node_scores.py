@@ -144,14 +144,14 @@ def device_room(table: NodeTable, nodes: np.ndarray | None = None) -> np.ndarray
     idle = table.idle[GPUS] if nodes is None else table.idle[GPUS, nodes]
     room = np.where(np.arange(most) < idle[:, None] // GPU, GPU, 0)
     if table.shares.nodes and most:
-        left = table.shares.left(most)
+        free = table.shares.free_shares(most)
         # Devices in use are filled from the right, so that only promises can hide a whole device.
-        room = np.where(left > 0, left, room) if nodes is None else np.where(left[nodes] > 0, left[nodes], room)
+        room = np.where(free > 0, free, room) if nodes is None else np.where(free[nodes] > 0, free[nodes], room)
     return room
 
 
-def _of_nodes(look: Callable[[str], np.ndarray], nodes: np.ndarray) -> Callable[[str], np.ndarray]:
-    return lambda key: look(key)[nodes]
+def _of_nodes(read: Callable[[str], np.ndarray], nodes: np.ndarray) -> Callable[[str], np.ndarray]:
+    return lambda key: read(key)[nodes]
 
 
 def _requests(tasks: dict[str, WTask]) -> frozenset[int]:

@@ -17,27 +17,27 @@ from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 class Victim:
     """A job without the tasks that have been taken already. Tasks that are last in order go first."""
 
-    __slots__ = ("job", "left")
+    __slots__ = ("job", "remaining")
 
-    def __init__(self, job: Job, left: dict[WPodSet, list[WTask]] | None = None) -> None:
+    def __init__(self, job: Job, remaining: dict[WPodSet, list[WTask]] | None = None) -> None:
         self.job = job
-        if left is None:
-            left = {}
+        if remaining is None:
+            remaining = {}
             for podset in job.root.podsets:
                 # Only tasks with a place or a promise can be taken.
                 active = [task for task in podset.tasks.values() if ACTIVE[task.status]]
                 active.sort(key=lambda task: task.key)
-                left[podset] = active
-        self.left = left
+                remaining[podset] = active
+        self.remaining = remaining
 
     @property
     def count(self) -> int:
-        return sum(len(tasks) for tasks in self.left.values())
+        return sum(len(tasks) for tasks in self.remaining.values())
 
     def key(self) -> tuple[Any, ...]:
         # As Job.elastic_state, but for the remaining tasks: without its surplus a job ranks like one at its minimum.
         state = 1
-        for podset, tasks in self.left.items():
+        for podset, tasks in self.remaining.items():
             if len(tasks) < podset.minimum:
                 state = 0
                 break
@@ -51,7 +51,7 @@ class Victim:
 
     def held(self) -> Amounts:
         # Without promises, which KAI's AllocatedVector does not contain.
-        return _sum(task for tasks in self.left.values() for task in tasks if ALLOCATED[task.status])
+        return _sum(task for tasks in self.remaining.values() for task in tasks if ALLOCATED[task.status])
 
     def next(self) -> list[WTask]:
         """The tasks that go next. They stay in the view until ``drop``."""
@@ -62,18 +62,18 @@ class Victim:
     def drop(self, tasks: list[WTask]) -> None:
         for task in tasks:
             assert task.podset is not None
-            self.left[task.podset].remove(task)
+            self.remaining[task.podset].remove(task)
 
     def without(self, uids: set[str]) -> Victim:
         return Victim(
-            self.job, {podset: [t for t in tasks if t.uid not in uids] for podset, tasks in self.left.items()}
+            self.job, {podset: [t for t in tasks if t.uid not in uids] for podset, tasks in self.remaining.items()}
         )
 
     # Counts within this view
 
     def _counts(self, member: Member) -> tuple[int, int]:
         if isinstance(member, WPodSet):
-            return len(self.left[member]), member.minimum
+            return len(self.remaining[member]), member.minimum
         return sum(1 for child in member.members if self._satisfied(child)), member.needed
 
     def _satisfied(self, member: Member) -> bool:
@@ -95,7 +95,7 @@ class Victim:
     def _surplus(self, member: Member) -> list[WTask]:
         placed, needed = self._counts(member)
         if isinstance(member, WPodSet):
-            return self.left[member][-1:] if placed > needed else []
+            return self.remaining[member][-1:] if placed > needed else []
         # Nothing here is satisfied, so there is no surplus.
         if placed == 0:
             return []
@@ -116,7 +116,7 @@ class Victim:
 
     def _all(self, member: Member) -> list[WTask]:
         # The last in order come first, as for surplus.
-        return [task for podset in member.podsets for task in reversed(self.left[podset])]
+        return [task for podset in member.podsets for task in reversed(self.remaining[podset])]
 
 
 def held_by(job: Job) -> Amounts:

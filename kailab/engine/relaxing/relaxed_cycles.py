@@ -60,11 +60,11 @@ class RelaxedCycleOutcome:
     @cached_property
     def pending(self) -> tuple[Pending, ...]:
         """Why tasks of the subject still wait."""
-        left = self.waiting - self._placed
+        still_waiting = self.waiting - self._placed
         return tuple(
             pending
             for pending in self.decisions.pending
-            if pending.podgroup in self.subject and not left.isdisjoint(pending.tasks)
+            if pending.podgroup in self.subject and not still_waiting.isdisjoint(pending.tasks)
         )
 
     @cached_property
@@ -182,14 +182,14 @@ class RelaxedCycles:
         """The fewest of these relaxations with which the subject gets something; empty if all together do not suffice. Each
         is given up, in their order, if the others suffice. ``given``: relaxations that are made in any case, before them.
         """
-        left = tuple(relaxations)
-        if not self(*given, *left).further:
+        fewest = tuple(relaxations)
+        if not self(*given, *fewest).further:
             return ()
         for relaxation in relaxations:
-            fewer = tuple(other for other in left if other != relaxation)
+            fewer = tuple(other for other in fewest if other != relaxation)
             if fewer and self(*given, *fewer).further:
-                left = fewer
-        return left
+                fewest = fewer
+        return fewest
 
     def _outcome(
         self, relaxations: tuple[Relaxation, ...], turns: ServedJobs, once: bool = False

@@ -334,7 +334,7 @@ class Solver:
         queue = self._placing_order(goal, jobs, jobs_left)
         placed = False
         room_left = RemainingRoom(self.session, goal, victims, nodes)
-        while jobs_left.left and not queue.empty:
+        while jobs_left.total and not queue.empty:
             job = queue.pop()
             # It is only in the order for comparisons, see ``_placing_order``.
             if job.uid not in jobs:
@@ -431,12 +431,12 @@ class JobsLeftByQueue:
     def __init__(self, session: Session, jobs: dict[str, Job]) -> None:
         self._below: dict[str, int] = {}
         self._paths = {}
-        self.left = 0
+        self.total = 0
         for job in jobs.values():
             queue = session.queue_of(job)
             if queue is None or not queue.leaf:
                 continue
-            self.left += 1
+            self.total += 1
             self._paths[job.uid] = queue.path
             for level in queue.path:
                 self._below[level.name] = self._below.get(level.name, 0) + 1
@@ -447,7 +447,7 @@ class JobsLeftByQueue:
 
     def done(self, job: Job, order: JobQueue[Job]) -> None:
         path = self._paths[job.uid]
-        self.left -= 1
+        self.total -= 1
         for level in path:
             self._below[level.name] -= 1
         idle = self._idle(path)
@@ -467,7 +467,7 @@ class JobsLeftByQueue:
         if idle is None:
             return None
         parent = idle.parent
-        return idle if parent is None or self._below.get(parent.name, 0) == self.left else None
+        return idle if parent is None or self._below.get(parent.name, 0) == self.total else None
 
 
 def _held(item: Job | Victim) -> Amounts:

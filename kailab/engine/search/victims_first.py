@@ -60,13 +60,13 @@ class _WholeJob(NamedTuple):
 @dataclass
 class _QueueTurns:
     """A queue with evicted jobs. ``next``: its waiting or evicted job that has its turn next; ``later``: those after it.
-    ``left``: how many of them are evicted ones. ``allocated``: what it holds now.
+    ``evicted``: how many of them are evicted ones. ``allocated``: what it holds now.
     """
 
     queue: WQueue
     next: Job
     later: Iterator[Job]
-    left: int
+    evicted: int
     allocated: Amounts
     measure: Measure
 
@@ -261,8 +261,8 @@ class VictimsFirstBound:
                     if _too_few(nodes, wanted):
                         return True
                     first.allocated = _more(first.allocated, whole_job.held)
-                first.left -= 1
-                if not first.left:
+                first.evicted -= 1
+                if not first.evicted:
                     queues.remove(first)
                     continue
             first.next = next(first.later)

@@ -197,8 +197,8 @@ def _remove(entries: list[Entry], entry: Entry) -> None:
 def _merged(entries: list[Entry], removed: list[Entry], added: list[Entry]) -> list[Entry]:
     """A sorted list with entries removed and added."""
     if 8 * (len(removed) + len(added)) > len(entries):
-        left = {id(entry) for entry in removed}
-        return sorted([*(entry for entry in entries if id(entry) not in left), *added])
+        gone = {id(entry) for entry in removed}
+        return sorted([*(entry for entry in entries if id(entry) not in gone), *added])
     # Only the changed entries are searched; all others are copied without a comparison.
     places = sorted(bisect_left(entries, entry) for entry in removed)
     entries = _pieces(entries, ((place, place + 1, None) for place in places))

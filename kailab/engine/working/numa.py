@@ -1,7 +1,7 @@
-"""NUMA alignment: the zones of a node on which the kubelet would accept a task, and what each zone has left.
+"""NUMA alignment: the zones of a node on which the kubelet would accept a task, and what each zone has free.
 
 The kubelet's Topology Manager rejects a pod that its policy cannot align (single-numa-node, restricted), or aligns as
-much as possible (best-effort). A zone has left what it has less what the node's tasks hold of it. As in KAI, a leaving
+much as possible (best-effort). A zone has free what it has less what the node's tasks hold of it. As in KAI, a leaving
 task frees its part at once. Source: KAI's numa plugin.
 """
 
@@ -48,10 +48,10 @@ class Zones:
         if any(share.zone not in self.index for share in held):
             return
         for share in held:
-            left = self.available[self.index[share.zone]]
+            free = self.available[self.index[share.zone]]
             for resource, amount in share.amounts:
-                if resource in left:
-                    left[resource] -= sign * amount
+                if resource in free:
+                    free[resource] -= sign * amount
 
     def align(self, info: ShapeInfo) -> Drawn | None:
         """The zones from which the kubelet would draw the task's requests, or None if it cannot align them."""
@@ -60,14 +60,14 @@ class Zones:
         # alignedAware).
         resources = [name for name in self.resources if shape.guaranteed or not only_if_guaranteed(name)]
         together, one_by_one = requests(shape, self.scope)
-        left = [dict(zone) for zone in self.available]
+        free = [dict(zone) for zone in self.available]
         drawn: Drawn = {}
         for request in together:
             wanted = {name: request[name] for name in resources if request.get(name, 0) > 0}
-            mask = self._mask(wanted, left)
+            mask = self._mask(wanted, free)
             if mask is None:
                 return None
-            _draw(wanted, mask, left, drawn)
+            _draw(wanted, mask, free, drawn)
         for request in one_by_one:
             wanted = {name: request[name] for name in resources if request.get(name, 0) > 0}
             # Init containers end before the others start, so each one sees the zones as they are now.
@@ -75,10 +75,10 @@ class Zones:
                 return None
         return drawn
 
-    def _mask(self, wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
+    def _mask(self, wanted: Request, free: list[Request]) -> tuple[int, ...] | None:
         """The zones that the policy picks for one request."""
         if self.policy == "best-effort":
-            return _greedy(wanted, left)
+            return _greedy(wanted, free)
         width = 1
         if self.policy == "restricted":
             # The kubelet merges hints: the fewest zones that could hold a resource must be the same number for all
@@ -90,8 +90,8 @@ class Zones:
                 return None
             width = widths.pop() or 1
         # In lexicographic order, so the lowest sufficient zones.
-        for mask in combinations(range(len(left)), width):
-            if all(sum(left[z].get(name, 0) for z in mask) >= amount for name, amount in wanted.items()):
+        for mask in combinations(range(len(free)), width):
+            if all(sum(free[z].get(name, 0) for z in mask) >= amount for name, amount in wanted.items()):
                 return mask
         return None
 
@@ -116,13 +116,13 @@ def _zone_order(name: str) -> tuple[bool, int, str]:
     return (not digits, int(digits) if digits else 0, name)
 
 
-def _greedy(wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
+def _greedy(wanted: Request, free: list[Request]) -> tuple[int, ...] | None:
     """Zones that cover most of what is still missing, one after the other."""
     missing = dict(wanted)
     mask: list[int] = []
     while any(amount > 0 for amount in missing.values()):
         best, most = -1, 0
-        for z, zone in enumerate(left):
+        for z, zone in enumerate(free):
             if z in mask:
                 continue
             cover = sum(min(amount, zone.get(name, 0)) for name, amount in missing.items() if amount > 0)
@@ -133,18 +133,18 @@ def _greedy(wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
             return None
         mask.append(best)
         for name in missing:
-            missing[name] -= left[best].get(name, 0)
+            missing[name] -= free[best].get(name, 0)
     return tuple(mask)
 
 
-def _draw(wanted: Request, mask: tuple[int, ...], left: list[Request], drawn: Drawn) -> None:
+def _draw(wanted: Request, mask: tuple[int, ...], free: list[Request], drawn: Drawn) -> None:
     for name, amount in wanted.items():
         for z in mask:
             # Lowest zone first. The kubelet does not report how it splits a request over zones, so any split will do
             # (as in KAI).
-            take = min(left[z].get(name, 0), amount)
+            take = min(free[z].get(name, 0), amount)
             if take > 0:
-                left[z][name] -= take
+                free[z][name] -= take
                 amount -= take
                 zone = drawn.setdefault(z, {})
                 zone[name] = zone.get(name, 0) + take

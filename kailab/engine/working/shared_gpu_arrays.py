@@ -36,10 +36,10 @@ class SharedGpuArrays:
         self._parts = np.zeros((3, len(memory)), dtype=np.int64)  # idle, releasing, available
         self._stale_parts: set[int] = set()
         self._some: dict[GpuRequest, np.ndarray] = {}  # where some device has room; cleared when rooms are read
-        self._left = np.zeros(
+        self._free_shares = np.zeros(
             (len(memory), 1), dtype=np.int64
         )  # per node, milli-GPU free on its devices in use, filled from the right
-        self._stale_left: set[int] = set()
+        self._stale_free_shares: set[int] = set()
         self._shares: dict[GpuRequest, np.ndarray | int] = {}
 
     def on(self, i: int) -> SharedGpus:
@@ -54,7 +54,7 @@ class SharedGpuArrays:
         """Mark the groups of a node as changed."""
         self._stale_rooms.add(i)
         self._stale_parts.add(i)
-        self._stale_left.add(i)
+        self._stale_free_shares.add(i)
 
     def fitting(self, request: GpuRequest) -> np.ndarray:
         """Per node, how many shared devices could take one device's share of the request (``SharedGpus.fitting``)."""
@@ -85,25 +85,25 @@ class SharedGpuArrays:
         """``SharedGpus.available_shares`` of every node, in milli-GPU."""
         return self._read_parts()[2]
 
-    def left(self, columns: int) -> np.ndarray:
+    def free_shares(self, columns: int) -> np.ndarray:
         """Milli-GPU that is neither held nor promised on each shared device in use: one row a node, ``columns``
         columns, filled from the right with zeros on the left.
         """
-        if columns != self._left.shape[1]:
-            self._left = np.zeros((len(self._memory), columns), dtype=np.int64)
-            self._stale_left = set(self.nodes)
-        for i in self._stale_left:
+        if columns != self._free_shares.shape[1]:
+            self._free_shares = np.zeros((len(self._memory), columns), dtype=np.int64)
+            self._stale_free_shares = set(self.nodes)
+        for i in self._stale_free_shares:
             shared = self.nodes[i]
-            left = [
+            amounts = [
                 max(0, (shared.memory - group.used) * GPU // shared.memory)
                 for group in shared.groups.values()
                 if group.holders
             ][:columns]
-            self._left[i] = 0
-            if left:
-                self._left[i, -len(left) :] = left
-        self._stale_left.clear()
-        return self._left
+            self._free_shares[i] = 0
+            if amounts:
+                self._free_shares[i, -len(amounts) :] = amounts
+        self._stale_free_shares.clear()
+        return self._free_shares
 
     def _share(self, request: GpuRequest) -> np.ndarray | int:
         """MiB that one device's share of the request takes: one number if all devices are equal, else an array over the

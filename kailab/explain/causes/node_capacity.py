@@ -115,8 +115,8 @@ def _on_devices(facts: NodeFacts, usable: np.ndarray, devices: int, portion: int
     """The node of which the best ``devices`` offer most, at most ``portion`` each, and how much that is, in milli-GPU."""
     table = facts.table
     columns = int(table.allocatable[GPUS].max(initial=GPU)) // GPU
-    left = np.sort(np.minimum(table.shares.left(columns), portion), axis=1)[:, ::-1]
-    sums = np.pad(np.cumsum(left, axis=1), ((0, 0), (1, devices)), mode="edge")
+    free = np.sort(np.minimum(table.shares.free_shares(columns), portion), axis=1)[:, ::-1]
+    sums = np.pad(np.cumsum(free, axis=1), ((0, 0), (1, devices)), mode="edge")
     sums[:, 0] = 0
     whole = np.clip(table.idle[GPUS] // GPU, 0, devices)
     return _most(whole * min(portion, GPU) + sums[np.arange(len(table)), devices - whole], usable)
