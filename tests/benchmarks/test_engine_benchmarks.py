@@ -226,7 +226,7 @@ class Both:
 
 PATIENCE = "kailab.engine.search.solver.PATIENCE"
 IDLE = "kailab.engine.search.solver.JobsLeftByQueue._idle"
-SHORT = "kailab.engine.search.shortfall.Shortfall.proves_hopeless"
+SHORT = "kailab.engine.search.shortfall.Shortfall.proves_failure"
 NEVER = 10**9
 
 
@@ -235,7 +235,7 @@ def _full_length(self: object, path: object) -> None:
 
 
 def _no_opinion(self: object, goal: object, victims: object) -> bool:
-    """In place of ``Shortfall.proves_hopeless``: every scenario is simulated."""
+    """In place of ``Shortfall.proves_failure``: every scenario is simulated."""
     return False
 
 
@@ -267,7 +267,7 @@ def test_these_clusters_put_the_bounds_to_use() -> None:
 
 def test_these_clusters_put_the_shortfall_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
     proven = 0
-    count = Shortfall.proves_hopeless
+    count = Shortfall.proves_failure
 
     def counted(self: Shortfall, goal: SearchGoal, victims: list[WTask]) -> bool:
         nonlocal proven
@@ -275,7 +275,7 @@ def test_these_clusters_put_the_shortfall_to_use(monkeypatch: pytest.MonkeyPatch
         proven += short
         return short
 
-    monkeypatch.setattr(Shortfall, "proves_hopeless", counted)
+    monkeypatch.setattr(Shortfall, "proves_failure", counted)
     for seed in range(150):
         run_rounds(seeded(seed), run_cycle, 2)
     assert proven

@@ -51,7 +51,7 @@ def the_long_way(working, config):
         patch.setattr(Placer, "may_fit", lambda *_: True)
         patch.setattr(NodeTable, "move", _taken_away_and_added)
         patch.setattr(Solver, "_repeats", lambda *_: False)
-        patch.setattr(VictimsFirstBound, "proves_hopeless", lambda *_: False)
+        patch.setattr(VictimsFirstBound, "proves_failure", lambda *_: False)
         patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
         patch.setattr(RemainingRoom, "too_little", lambda *_: False)
         patch.setattr(QueueBalances, "refuses_loss", lambda *_: False)
@@ -190,7 +190,7 @@ def test_searches_whose_bounds_come_first_decide_what_others_do(seed, policies):
     config = EngineConfig(**policies)
     decisions = run_cycle(world.working(), config, NOW, reasons=False)
     working = world.working()
-    working.hopeless = _EveryKind()
+    working.ended_by_bound = _EveryKind()
     assert run_cycle(working, config, NOW, reasons=False) == decisions
 
 
@@ -281,15 +281,15 @@ def _two_models(choice, nodes, jobs):
 
 @pytest.mark.parametrize("most", [16, -1])
 def test_counting_beside_shared_devices_and_other_models_changes_no_decision(monkeypatch, most):
-    proves, proved = Shortfall.proves_hopeless, []
+    proves, proved = Shortfall.proves_failure, []
     config = EngineConfig(max_consolidation_victims=most)
     for seed in range(40):
         world = _two_models(random.Random(seed).choice, [4, 6, 8], range(10, 24))
         with monkeypatch.context() as patch:
-            patch.setattr(Shortfall, "proves_hopeless", lambda *given: proved.append(proves(*given)) or proved[-1])
+            patch.setattr(Shortfall, "proves_failure", lambda *given: proved.append(proves(*given)) or proved[-1])
             decisions = run_cycle(world.working(), config, NOW)
         with monkeypatch.context() as patch:
-            patch.setattr(Shortfall, "proves_hopeless", lambda *_: False)
+            patch.setattr(Shortfall, "proves_failure", lambda *_: False)
             patch.setattr(SearchBounds, "broken", lambda *_: None)
             assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
     assert any(proved)

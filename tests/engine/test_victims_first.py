@@ -94,7 +94,7 @@ def test_a_queue_that_holds_more_than_its_limit_does_not_get_all_back(world):
 
 def long_way(world, config):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(VictimsFirstBound, "proves_hopeless", lambda *_: False)
+        patch.setattr(VictimsFirstBound, "proves_failure", lambda *_: False)
         patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
         return run_cycle(world.working(), config, NOW)
 
@@ -151,7 +151,7 @@ CONFIGURATIONS = [
 @pytest.mark.parametrize("block", range(3))
 def test_whatever_is_ended_so_would_have_found_nothing(block, monkeypatch):
     messages = []
-    for name in ("proves_hopeless", "rules_out"):
+    for name in ("proves_failure", "rules_out"):
         monkeypatch.setattr(VictimsFirstBound, name, counted(getattr(VictimsFirstBound, name), messages))
     for seed in range(block * 60, block * 60 + 60):
         pick = random.Random(seed).choice

@@ -33,7 +33,7 @@ from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job
 
-Hopeless = Callable[[WQueue, Job], bool]
+JobTest = Callable[[WQueue, Job], bool]
 _MANY = 32
 """Jobs that are passed before it is asked once more which classes are refused."""
 _NO_BUDGET = SearchBudget()
@@ -178,14 +178,14 @@ class ClassedOrder:
             if others or any(of_class is not None for of_class in classes):
                 self._leaves[queue.name] = _Leaf(session, queue, rank[queue.name], classes, others)
 
-    def refuse_classes(self, hopeless: Hopeless) -> None:
-        """Leave out the classes that ``hopeless`` refuses, before any other class is left out. It gets a queue and the
+    def refuse_classes(self, must_fail: JobTest) -> None:
+        """Leave out the classes for which ``must_fail`` holds, before any other class is left out. It gets a queue and the
         queue's first job of a class.
         """
         for leaf in self._leaves.values():
             for of_class in list(leaf.open):
                 entry = leaf.first(of_class)
-                if entry is not None and hopeless(leaf.queue, entry[1]):
+                if entry is not None and must_fail(leaf.queue, entry[1]):
                     leaf.open.discard(of_class)
         for leaf in list(self._leaves.values()):
             if leaf is not self._popped and leaf.next is not None and leaf.next.of_class not in (None, *leaf.open):
@@ -259,7 +259,7 @@ class OpenOrder(JobQueue[Job]):
         self._coming: Job | None = None
         self._key: tuple[str, JobClass | None] = ("", None)  # of the job that was popped last
         self._job: Job | None = None
-        self._hopeless: list[Hopeless] = []
+        self._failure_tests: list[JobTest] = []
         self._news = False  # a job was refused since they were asked
         for queue in session.tree.leaves:
             for of_class, entries in session.waiting.classes.get(queue.name, {}).items():
@@ -271,21 +271,21 @@ class OpenOrder(JobQueue[Job]):
                     self._left[queue.name, of_class] = number
                     self._open += number
 
-    def refuse_classes(self, hopeless: Hopeless) -> None:
-        """See ``ClassedOrder``. ``hopeless`` is asked again when many jobs have been passed."""
-        self._hopeless.append(hopeless)
-        self._refuse_all(hopeless)
+    def refuse_classes(self, must_fail: JobTest) -> None:
+        """See ``ClassedOrder``. ``must_fail`` is asked again when many jobs have been passed."""
+        self._failure_tests.append(must_fail)
+        self._refuse_all(must_fail)
 
-    def ask_later(self, hopeless: Hopeless) -> None:
-        """Leave out classes when many jobs have been passed. What is hopeless once must stay so for the rest of the order."""
-        self._hopeless.append(hopeless)
+    def ask_later(self, must_fail: JobTest) -> None:
+        """Leave out classes when many jobs have been passed. What must fail once must stay so for the rest of the order."""
+        self._failure_tests.append(must_fail)
 
-    def _refuse_all(self, hopeless: Hopeless) -> None:
+    def _refuse_all(self, must_fail: JobTest) -> None:
         for (name, of_class), left in self._left.items():
             if left and of_class is not None and (name, of_class) not in self._refused:
                 # Any job of the class stands for all.
                 entries = self._waiting.classes.get(name, {}).get(of_class)
-                if entries and hopeless(self._session.tree.queues[name], entries[-1][1]):
+                if entries and must_fail(self._session.tree.queues[name], entries[-1][1]):
                     self._refuse(name, of_class)
 
     def begin(self) -> None:
@@ -328,8 +328,8 @@ class OpenOrder(JobQueue[Job]):
             # Perhaps what is left is refused as well, so that nothing needs to be passed for it.
             if passed >= _MANY and self._news:
                 self._news = False
-                for hopeless in self._hopeless:
-                    self._refuse_all(hopeless)
+                for must_fail in self._failure_tests:
+                    self._refuse_all(must_fail)
 
     def _load(self) -> None:
         self._loaded = True

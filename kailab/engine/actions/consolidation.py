@@ -33,11 +33,11 @@ def execute(session: Session, allocator: Allocator) -> None:
     skip = SearchSkip(session)
 
     def failed_before(queue: WQueue, job: Job) -> bool:
-        return skip.hopeless(job, "")
+        return skip.no_easier(job, "")
 
     for job in candidates(session, allocator, "consolidation", failed_before, preemptible_only=True):
         # As in KAI, a job that can be placed nowhere is not remembered as failed: there was no search.
-        if skip.hopeless(job, "") or impossible(session, allocator, job):
+        if skip.no_easier(job, "") or impossible(session, allocator, job):
             continue
         if (
             # The cheap checks come first. Each of them only predicts what a search would find by simulation.

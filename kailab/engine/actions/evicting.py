@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kailab.engine.actions.classedorder import Hopeless, OpenOrder, RepeatedTurns, classed_order, classes_count
+from kailab.engine.actions.classedorder import JobTest, OpenOrder, RepeatedTurns, classed_order, classes_count
 from kailab.engine.actions.waiting import chooses, waiting_jobs
 from kailab.engine.decisions import Action, EvictionGround, PendingCode
 from kailab.engine.faults import ACROSS_KINDS, COUNTED_TWICE
@@ -30,10 +30,10 @@ from kailab.engine.working.state import Job, WTask
 
 
 def candidates(
-    session: Session, allocator: Allocator, action: Action, failed_before: Hopeless, preemptible_only: bool = False,
-    hopeless: Hopeless | None = None,
+    session: Session, allocator: Allocator, action: Action, failed_before: JobTest, preemptible_only: bool = False,
+    must_fail: JobTest | None = None,
 ) -> Iterator[Job]:  # fmt: skip
-    """The waiting jobs that may cause evictions, in order. ``hopeless``: gets a queue and a job. It
+    """The waiting jobs that may cause evictions, in order. ``must_fail``: gets a queue and a job. It
     is true if every job of this class would be refused until something changes, and to leave the class out changes
     nothing in ``SearchSkip`` for others. ``failed_before``: true for a job that is skipped because of those that failed
     before (``SearchSkip``).
@@ -46,7 +46,7 @@ def candidates(
         return job.uid not in delayed and (job.record.preemptible or not preemptible_only)
 
     if classes_count(session, allocator, action):
-        yield from _one_of_each_class(session, pick, failed_before, preemptible_only, hopeless)
+        yield from _one_of_each_class(session, pick, failed_before, preemptible_only, must_fail)
         return
     order = waiting_jobs(session, action, pick)
     while not order.over:
@@ -80,15 +80,15 @@ def _delayed(session: Session, action: Action, preemptible_only: bool) -> set[st
 
 
 def _one_of_each_class(
-    session: Session, pick: Callable[[Job], bool], failed_before: Hopeless, preemptible_only: bool,
-    hopeless: Hopeless | None,
+    session: Session, pick: Callable[[Job], bool], failed_before: JobTest, preemptible_only: bool,
+    must_fail: JobTest | None,
 ) -> Iterator[Job]:  # fmt: skip
     """The candidates without those of whose class one has failed; all others after one has succeeded."""
     chosen = chooses(session, pick)
     order = classed_order(session, chosen, preemptible_only)
     # A search that was held back is still remembered until the next one, and then failures are not (``SearchSkip``).
-    if hopeless is not None and not session.held_back:
-        order.refuse_classes(hopeless)
+    if must_fail is not None and not session.held_back:
+        order.refuse_classes(must_fail)
     if isinstance(order, OpenOrder):
         order.ask_later(failed_before)
     order.begin()
@@ -139,7 +139,7 @@ class SearchSkip:
         self._failed: dict[str, Representatives] = {}
         self._known: dict[tuple[str, tuple[Any, ...]], bool] = {}  # by scope and kind of job, since the last failure
 
-    def hopeless(self, job: Job, scope: str) -> bool:
+    def no_easier(self, job: Job, scope: str) -> bool:
         if not self._on:
             return False
         kind = kind_of_job(job)
@@ -187,19 +187,19 @@ def search(
     # trying them leaves no trace: the order of domains, numbers in the names of shared devices, a budget that is used up.
     at_once = classes_count(session, allocator, action) and not session.working.topologies and not session.table.shared
     bounds = SearchBounds(session, job, pick, queues, lists, wanted, all_stay, wordless=at_once)
-    hopeless = session.working.hopeless
+    bounded = session.working.ended_by_bound
     kind = (action, job.record.queue, len(tasks), tasks[0].info if tasks else None)
     # A search that succeeds at once is cheaper than the bounds, so they are checked first where one ended the last search
     # of this kind, in whichever cycle. They are true or not whatever has changed since, so nothing ends this memory.
-    if at_once and (all_stay or kind in hopeless):
+    if at_once and (all_stay or kind in bounded):
         if tasks and queues and bounds.any_broken(tasks):
             session.held_back = False
             return False
-        hopeless.discard(kind)
+        bounded.discard(kind)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds, surely_invalid)
     solved = solver.solve()
-    if solver.hopeless and at_once:
-        hopeless.add(kind)
+    if solver.broken_bound and at_once:
+        bounded.add(kind)
     # A solution beyond the maximum is dropped as a whole: evicting a part of its victims would achieve nothing.
     refused = session.limits.refuses(session, mark) if solved else None
     session.held_back = False
@@ -218,8 +218,8 @@ def search(
     # Name what would have to change, rather than the mere number of tries.
     if refused is not None:
         outcome = refused
-    elif solver.hopeless:
-        outcome = f"no set of victims could make room: {solver.hopeless}"
+    elif solver.broken_bound:
+        outcome = f"no set of victims could make room: {solver.broken_bound}"
     elif solver.budget.spent:
         sets = "1 set" if solver.budget.used == 1 else f"{solver.budget.used} sets"
         outcome = f"the search budget ended it after {sets} of victims; none of them made room"

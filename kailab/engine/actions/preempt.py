@@ -24,7 +24,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     skip = SearchSkip(session)
     runtime = MinRuntime(session)
 
-    def hopeless(queue: WQueue, job: Job) -> bool:
+    def must_fail(queue: WQueue, job: Job) -> bool:
         # Jobs for which its failure counts rank no higher, so what it tells about them is true of them anyway.
         if _as_kai(session):
             return not _ranked_below(session, queue, job.record.priority)
@@ -35,13 +35,13 @@ def execute(session: Session, allocator: Allocator) -> None:
         return queue.name if session.ranking is None else f"{queue.name} {job.record.priority}"
 
     def failed_before(queue: WQueue, job: Job) -> bool:
-        return skip.hopeless(job, scope_of(queue, job))
+        return skip.no_easier(job, scope_of(queue, job))
 
-    for job in candidates(session, allocator, "preempt", failed_before, hopeless=hopeless):
+    for job in candidates(session, allocator, "preempt", failed_before, must_fail=must_fail):
         queue = session.queue_of(job)
         assert queue is not None
         scope = scope_of(queue, job)
-        if skip.hopeless(job, scope) or impossible(session, allocator, job):
+        if skip.no_easier(job, scope) or impossible(session, allocator, job):
             continue
         if not _preempt(session, allocator, runtime, job):
             skip.failed(job, scope)

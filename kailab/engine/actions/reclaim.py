@@ -33,14 +33,14 @@ def execute(session: Session, allocator: Allocator) -> None:
     alike = AlikeSearches(session)
     runtime = MinRuntime(session)
 
-    def hopeless(queue: WQueue, job: Job) -> bool:
+    def must_fail(queue: WQueue, job: Job) -> bool:
         wanted = demand(session, job, tasks_to_allocate(job))
         return wanted is None or not stays_within_share(wanted)
 
     def failed_before(queue: WQueue, job: Job) -> bool:
-        return skip.hopeless(job, queue.name)
+        return skip.no_easier(job, queue.name)
 
-    for job in candidates(session, allocator, "reclaim", failed_before, hopeless=hopeless):
+    for job in candidates(session, allocator, "reclaim", failed_before, must_fail=must_fail):
         wanted = demand(session, job, tasks_to_allocate(job))
         if wanted is None:
             continue
@@ -53,7 +53,7 @@ def execute(session: Session, allocator: Allocator) -> None:
             session.ledger.note(job, "reclaim", f"queue {wanted.queue.name} {beyond}")
             continue
         # Another queue has other victims and another claim, so failures count only for jobs of the same queue.
-        if skip.hopeless(job, wanted.queue.name) or impossible(session, allocator, job):
+        if skip.no_easier(job, wanted.queue.name) or impossible(session, allocator, job):
             continue
         if not _reclaim(session, allocator, runtime, job, wanted, alike):
             skip.failed(job, wanted.queue.name)

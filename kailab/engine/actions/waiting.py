@@ -49,7 +49,7 @@ class WaitingOrder(JobQueue[Job]):
     def refuse(self) -> None:
         """No effect: here every job has its turn."""
 
-    def refuse_classes(self, hopeless: Callable[[WQueue, Job], bool]) -> None:
+    def refuse_classes(self, must_fail: Callable[[WQueue, Job], bool]) -> None:
         """No effect either."""
 
     def again(self, queue: WQueue, job: Job) -> None:

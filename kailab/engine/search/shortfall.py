@@ -29,7 +29,7 @@ class Shortfall:
         self._pool = session.table.free.copy()
         self._room: dict[ShapeInfo, tuple[np.ndarray, int]] = {}  # per node, and the sum over ``nodes``
 
-    def proves_hopeless(self, goal: SearchGoal, victims: list[WTask]) -> bool:
+    def proves_failure(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         table = self._session.table
         # Each shape is counted alone, so the count can only be too high.
         wanted = Counter(task.info for task in goal.tasks)

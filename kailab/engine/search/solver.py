@@ -43,8 +43,8 @@ SIMULATION = 8
 PATIENCE = 64
 
 
-class _SearchHopeless(Exception):
-    """Ends a search that a bound proves hopeless; not an error."""
+class _BoundBroken(Exception):
+    """Ends a search that must fail, because a bound is broken; not an error."""
 
 
 class Solution(NamedTuple):
@@ -95,12 +95,12 @@ class Solver:
         self.budget = session.budget.job()
         self.simulated = 0
         self.found = False  # some set of victims worked for a part of the job, or for all of it
-        self.hopeless = ""
+        self.broken_bound = ""
         self.leaks = False  # a solution that is none stays in the journal, see ``_solve_with``
 
     def solve(self) -> bool:
-        """Search for a solution. On success it is in the session's journal, uncommitted. On failure ``hopeless`` names
-        the violated bound, if a bound ended the search.
+        """Search for a solution. On success it is in the session's journal, uncommitted. On failure ``broken_bound`` names
+        the bound, if a bound ended the search.
         """
         tasks = tasks_to_allocate(self.job)
         self.session.taking.begin(self.session.wants(tasks, self.session.table.min_gpu_memory))
@@ -114,9 +114,9 @@ class Solver:
         try:
             # The next generator is tried only if this one finds no solution.
             return self._first_solution(tasks)
-        except _SearchHopeless as reason:
+        except _BoundBroken as reason:
             self.session.undo(mark)
-            self.hopeless = str(reason)
+            self.broken_bound = str(reason)
             return False
         except BudgetSpent:
             self.session.undo(mark)
@@ -152,7 +152,7 @@ class Solver:
         if before < PATIENCE <= self._effort:
             reason = self._bounds.broken(self._tasks)
             if reason is not None:
-                raise _SearchHopeless(reason)
+                raise _BoundBroken(reason)
 
     def _solve_with(self, generator: Generator, tasks: list[WTask]) -> bool:
         session, count = self.session, len(tasks)
@@ -304,8 +304,8 @@ class Solver:
             return False
         goal = victim_set.goal
         return (
-            self._shortfall.proves_hopeless(goal, victims)
-            or self._victims_first.proves_hopeless(goal, victims)
+            self._shortfall.proves_failure(goal, victims)
+            or self._victims_first.proves_failure(goal, victims)
             or (self._surely_invalid is not None and self._surely_invalid(victim_set) and self._traceless(victim_set))
         )
 

@@ -95,7 +95,7 @@ class VictimsFirstBound:
         self._mine: dict[Amounts, Measure] = {}
         self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
-    def proves_hopeless(self, goal: SearchGoal, victims: list[WTask]) -> bool:
+    def proves_failure(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         jobs = self._jobs_by_amounts(goal, victims)
         return jobs is not None and (
             (self._before_job(goal, jobs) and self._take_as_much(goal, victims, jobs))

@@ -100,7 +100,7 @@ class WorkingSet:
         self._ranked: tuple[object, JobIndex] | None = None
         self._unranked: dict[str, Job] = {}  # jobs that changed since then
         self._run_times: tuple[object, dict[str, float]] = (None, {})
-        self.hopeless: set[tuple[object, ...]] = set()  # kinds of searches of which a bound ended the last one
+        self.ended_by_bound: set[tuple[object, ...]] = set()  # kinds of searches of which a bound ended the last one
         self.order_read = False  # a search of the latest cycle went as far as the order of its victims
         self.stale: dict[str, Job] = {}  # jobs of which only a part runs
         # Per queue, what its own jobs hold and ask for: [CPU, memory, GPU] held by all work, held by non-preemptible
