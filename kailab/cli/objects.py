@@ -298,8 +298,8 @@ def _refuse_warnings(
     lab: Lab, sources: Sequence[Path | str | NamedText], namespace: str, force: bool, validate: Validation
 ) -> None:
     """Try the manifests on a copy. Raises InputError(s) for warnings."""
-    with lab.fork() as trial:
-        notices = trial.apply(*sources, namespace=namespace, strict=not force, validate=validate).notices
+    with lab.fork() as copy:
+        notices = copy.apply(*sources, namespace=namespace, strict=not force, validate=validate).notices
     if notices:
         raise InputErrors.of(
             [InputError(f"{notice.text} (a warning is an error with --strict)", notice.where) for notice in notices]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kailab.evidence.shares import QueueAmounts
     from kailab.lab import Lab
     from kailab.lab.change import Change
+    from kailab.whatif.alternatives import Alternative, UntilRuns, WhatIf
     from kailab.whatif.outcome import Comparison, WorkloadChange, WorkloadState
     from kailab.whatif.simulation import Simulation, WorkloadForecast
-    from kailab.whatif.trial import Alternative, UntilRuns, WhatIf
 
 
 SEPARATOR = "--or"
@@ -248,7 +248,7 @@ def whatif(
     """Preview a change: which work would run, wait, move or be evicted. The change is tried on a copy and compared with an unchanged copy after
     the same time; the lab does not change. `--or` separates alternatives, which are shown side by side. With --for or --until-runs alone, the
     preview shows the effect of time."""
-    from kailab.whatif.trial import compare_with_waiting, what_if
+    from kailab.whatif.alternatives import compare_with_waiting, what_if
 
     seconds = parse_seconds("--for", duration) if duration else DAY if until else 0.0
     empty = [number for number, options in enumerate(alternatives, start=1) if not any(options.values())]
@@ -287,8 +287,8 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     from kailab.lab import intake
     from kailab.lab.change import Apply
     from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
+    from kailab.whatif.alternatives import Alternative
     from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
-    from kailab.whatif.trial import Alternative
     from kailab.workloads.disruption import violated_budgets
 
     changes: list[Change] = []

@@ -70,7 +70,7 @@ def growing_answer(
 
     ``kind``: a kind key. ``tried``: with steps, each tried on a fork of the lab. ``everything``: with more than one step in a large lab
     too. ``picture``: of the lab, where the caller has one. ``budget``: of the search for steps, or its seconds; None: only the number of
-    trials is bounded. ``safe``: of a search that gets no budget, see ``StepBudget``. ``with_forecast``: with steps, also when it
+    tries is bounded. ``safe``: of a search that gets no budget, see ``StepBudget``. ``with_forecast``: with steps, also when it
     runs if nothing changes. Raises NotFound, and InputError for a kind that can't be explained.
     """
     state = SubjectRef.of(lab, kind, name, namespace).state(lab, picture)

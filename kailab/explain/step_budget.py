@@ -1,11 +1,11 @@
-"""What the search for the steps of one answer, or of the answers of one simulation, may use: a number of trials, and time.
+"""What the search for the steps of one answer, or of the answers of one simulation, may use: a number of tries, and time.
 
-This is the only bound on trials, and the search, the proposals that look ahead and the trials on forks all ask it. ``SearchBudget`` of
+This is the only bound on tries, and the search, the proposals that look ahead and the tries on forks all ask it. ``SearchBudget`` of
 the engine is something else: a setting of the scheduler that belongs to its decisions, and it counts so that a run can be repeated.
 
 The time is processor time, so that a busy machine gives the same answer as an idle one; on an idle machine it is how long a user waits,
-because trials wait for nothing. It begins with the search, after the cause is known. It is checked between trials, between the cycles of
-a trial, and within each cycle whenever a job is tried, so a search ends soon after its limit.
+because tries wait for nothing. It begins with the search, after the cause is known. It is checked between tries, between the cycles of
+a try, and within each cycle whenever a job is tried, so a search ends soon after its limit.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from contextlib import AbstractContextManager, contextmanager
 from kailab.engine.cancellation import cancelled_by
 from kailab.lab.answer import IncompleteReason, IncompleteSteps
 
-MOST_TRIALS = 60
-"""Trials for one answer in a small lab."""
-LEAST_TRIALS = 2
+MOST_TRIES = 60
+"""Tries for one answer in a small lab."""
+LEAST_TRIES = 2
 """The same in a large one."""
 AFFORDABLE_PODS = 12_000
-"""The product of trials and pods is kept below this."""
+"""The product of tries and pods is kept below this."""
 
 
 class StepsStopped(Exception):
-    """The search has used its time, or Ctrl-C was pressed. It is no ``KailabError``: a trial that a lab refuses is something else."""
+    """The search has used its time, or Ctrl-C was pressed. It is no ``KailabError``: a proposal that a lab refuses is something else."""
 
 
 class StepBudget:
-    """The budget of the steps of one answer, and the count of what was tried. Answers that share it share the time; trials are counted for
+    """The budget of the steps of one answer, and the count of what was tried. Answers that share it share the time; tries are counted for
     each.
 
     ``timeout``: seconds of processor time for the search; None: no limit, 0: nothing is tried, ``math.inf``: as much as is asked for.
@@ -53,24 +53,24 @@ class StepBudget:
         self.safe = safe
         self.tried = 0
         self.known = 0
-        self.tries_left = MOST_TRIALS
+        self.tries_left = MOST_TRIES
         self.stopped: IncompleteReason | None = None
         self._interrupted = interrupted
         self._on_progress = on_progress
         self._clock = clock
         self._end: float | None = None
-        self._counts_trials = True
+        self._counts_tries = True
         self._everything = False
 
     def begin(self, pods: int, everything: bool = False) -> None:
-        """Begin the search of one answer. ``pods``: of the lab. ``everything``: where a timeout is given, the number of trials is
+        """Begin the search of one answer. ``pods``: of the lab. ``everything``: where a timeout is given, the number of tries is
         unlimited."""
         self._everything = everything
         self.tried = self.known = 0
         if self.stopped is IncompleteReason.TRIALS:
             self.stopped = None
-        self.tries_left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // max(1, pods)))
-        self._counts_trials = not everything or self.timeout is None
+        self.tries_left = max(LEAST_TRIES, min(MOST_TRIES, AFFORDABLE_PODS // max(1, pods)))
+        self._counts_tries = not everything or self.timeout is None
         self.start()
 
     @property
@@ -93,8 +93,8 @@ class StepBudget:
 
     @property
     def used_up(self) -> bool:
-        """Whether no further trial is allowed."""
-        return self.stopped is not None or (self._counts_trials and self.tries_left <= 0)
+        """Whether no further try is allowed."""
+        return self.stopped is not None or (self._counts_tries and self.tries_left <= 0)
 
     def check(self) -> None:
         """Raise StepsStopped if the time is over or Ctrl-C was pressed."""
@@ -111,15 +111,15 @@ class StepBudget:
         return cancelled_by(self.check)
 
     def spend(self) -> bool:
-        """Count one trial. Returns whether it is allowed. Raises StepsStopped."""
+        """Count one try. Returns whether it is allowed. Raises StepsStopped."""
         self.check()
-        if self._counts_trials:
+        if self._counts_tries:
             self.tries_left -= 1
         return self.tries_left >= 0
 
     @contextmanager
     def one_more(self) -> Iterator[None]:
-        """A block with at least one trial, also if their number is used up."""
+        """A block with at least one try, also if their number is used up."""
         stopped, self.tries_left = self.stopped, max(1, self.tries_left)
         if stopped is IncompleteReason.TRIALS:
             self.stopped = None
@@ -136,7 +136,7 @@ class StepBudget:
             self.stopped = IncompleteReason.INTERRUPTED
 
     def skip(self) -> None:
-        """Note that a proposal is not tried because the number of trials is used up."""
+        """Note that a proposal is not tried because the number of tries is used up."""
         if self.stopped is None:
             self.stopped = IncompleteReason.TRIALS
 

@@ -253,7 +253,7 @@ FILTERED_FROM_NODES = 100
 """On this many nodes the engine filters proposals too, but every amount is tried that may be the smallest."""
 
 SLOW_FROM = 2_000
-"""In a lab of this many pods one trial takes a good part of a second."""
+"""In a lab of this many pods one try takes a good part of a second."""
 
 
 def is_large(pods: int, nodes: int) -> bool:
@@ -290,8 +290,8 @@ class _Lost(NamedTuple):
         return _Lost(evicted, failed)
 
 
-class StepTrials:
-    """The trials of one answer, within the budget of its context. ``context``: of the lab without changes."""
+class StepTries:
+    """The tries of one answer, within the budget of its context. ``context``: of the lab without changes."""
 
     def __init__(self, context: QuestionContext, everything: bool = False) -> None:
         pods = len(context.picture.pods)
@@ -339,7 +339,7 @@ class StepTrials:
         return None
 
     def try_proposal(self, context: QuestionContext, proposal: Proposal) -> StepCandidate | None:
-        """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no trial is left. One that serves a part of a
+        """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no try is left. One that serves a part of a
         queue's work is kept for ``first_that_works``."""
         tried = self._try_proposal(context, proposal)
         if tried is not None and tried.outcome is not None and tried.outcome.waiting:
@@ -540,22 +540,22 @@ def search_steps(
 
     In order: safe steps before those that raise a priority or change other work; of these, steps that fail no workload first, then those
     that evict nobody, then the least disturbing. A step is held back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the
-    subject would not run without other work, so changes of other work need no trial. ``everything``: look for more than one step, and for
+    subject would not run without other work, so changes of other work need no try. ``everything``: look for more than one step, and for
     pairs of changes, in a large lab too. ``budget``: it may end the search; the steps found until then are
     still yielded. ``known_forecast``: when the subject runs if nothing is changed, if known. If no step lets all of a queue's work run, yields those
     that let a part of it run. Yields nothing if no change helps.
     """
     context = QuestionContext(state, causes, never, budget, known_forecast)
-    trials = StepTrials(context, everything)
+    tries = StepTries(context, everything)
     agenda = _Agenda()
-    number, enough = 0, _wanted_steps(trials, everything)
+    number, enough = 0, _wanted_steps(tries, everything)
     held: list[StepCandidate] = []
     corrections: list[StepCandidate] = []  # that do not let it run, so that a pair of changes may be needed
     try:
-        for candidate in _step_candidates(context, trials, agenda):
+        for candidate in _step_candidates(context, tries, agenda):
             if candidate is not None and candidate.outcome is None:
                 enough -= 1
-                if not trials.filtered:
+                if not tries.filtered:
                     corrections.append(candidate)
                     continue
                 yield candidate.step
@@ -571,13 +571,13 @@ def search_steps(
             yield from (working.step for working in (*(corrections if ready else ()), *ready))
             if ready:
                 corrections.clear()
-        if not number and causes and (everything or not trials.slow):
-            held += islice(_pairs(context, trials), 1)
+        if not number and causes and (everything or not tries.slow):
+            held += islice(_pairs(context, tries), 1)
     except (StepsStopped, KeyboardInterrupt) as error:
         budget.stop(error)
     held.sort(key=_order)
     if not number:
-        held = held or _steps_for_parts(context, trials)[:enough]
+        held = held or _steps_for_parts(context, tries)[:enough]
     # A pair of changes may begin with the correction.
     begun = [working.proposal.first.changes for working in held if working.proposal.first is not None]
     yield from (correction.step for correction in corrections if correction.proposal.changes not in begun)
@@ -614,7 +614,7 @@ class _Agenda:
             self.families.pop(0)
 
     def corrections(self) -> Iterator[StepCandidate]:
-        """The corrections that are left after the present family, as they are proposed without a trial."""
+        """The corrections that are left after the present family, as they are proposed without a try."""
         for _, family in self.families[1:]:
             if family is not None and family.corrects:
                 yield _untried(family)
@@ -642,10 +642,10 @@ def _steps_to_yield(held: list[StepCandidate], agenda: _Agenda) -> list[StepCand
     return ready
 
 
-def _wanted_steps(trials: StepTrials, everything: bool) -> int:
-    if not trials.filtered:
+def _wanted_steps(tries: StepTries, everything: bool) -> int:
+    if not tries.filtered:
         return MOST_STEPS
-    return 1 if trials.slow and not everything else 2
+    return 1 if tries.slow and not everything else 2
 
 
 def _order(tried: StepCandidate) -> tuple[bool, bool, bool, Disturbance]:
@@ -657,17 +657,17 @@ def _order(tried: StepCandidate) -> tuple[bool, bool, bool, Disturbance]:
     return disturbance.is_unsafe, outcome is not None and bool(outcome.failed), evicts, disturbance
 
 
-def _step_candidates(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> Iterator[StepCandidate | None]:
+def _step_candidates(context: QuestionContext, tries: StepTries, agenda: _Agenda) -> Iterator[StepCandidate | None]:
     """Proposals that work: those of the first cause, or, if there are none, those of the other causes. Yields None after a family without a
     working proposal."""
-    has_step, budget = False, trials.budget
+    has_step, budget = False, tries.budget
     for cause in context.causes:
         if has_step:
             return
         numbers: Counter[int] = Counter()
         for place, family in agenda.begin(context, cause):
-            if family.corrects and trials.filtered:
-                # What it corrects needs no trial, which takes long in a large lab.
+            if family.corrects and tries.filtered:
+                # What it corrects needs no try, which takes long in a large lab.
                 budget.known -= 1
                 yield _untried(family)
                 continue
@@ -678,7 +678,7 @@ def _step_candidates(context: QuestionContext, trials: StepTrials, agenda: _Agen
                 budget.skip()
                 return
             budget.report(family.proposals[0].do)
-            working = trials.first_that_works(context, family)
+            working = tries.first_that_works(context, family)
             if budget.stopped is None:
                 budget.tried += 1
             if working is not None:
@@ -704,18 +704,18 @@ def _families_of(context: QuestionContext, propose: StepFunction) -> Iterator[Pr
             yield allowed
 
 
-def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[StepCandidate]:
+def _pairs(context: QuestionContext, tries: StepTries) -> Iterator[StepCandidate]:
     """Pairs of changes, where the first reveals another cause."""
     first_cause = context.causes[0]
     for family in islice(_families(context, first_cause), MOST_FIRST_HALVES):
         first_half = family.proposals[-1 if family.grows else 0]
-        if not trials.budget.spend():
-            trials.budget.skip()
+        if not tries.budget.spend():
+            tries.budget.skip()
             return
         with closing(context.lab.fork()) as copy:
             try:
-                with trials.budget.ends_cycles():
-                    trials.carry_out(copy, first_half)
+                with tries.budget.ends_cycles():
+                    tries.carry_out(copy, first_half)
                 state = context.subject.state(copy)
                 causes = causes_now(state)
             except KailabError:
@@ -723,14 +723,14 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[StepCandida
             if not causes or _is_same_cause(causes[0], first_cause):
                 continue
             after = QuestionContext(state, causes, _surely_never(state, causes[0]), context.budget)
-            for second in _step_candidates(after, trials, _Agenda()):
+            for second in _step_candidates(after, tries, _Agenda()):
                 if (
                     second is not None
                     and second.outcome is not None
                     and _names_present(context, first_half, second)
                     and not _overwrites(first_half, second.proposal)
                 ):
-                    pair = _smallest_pair(context, trials, family, first_half, second)
+                    pair = _smallest_pair(context, tries, family, first_half, second)
                     if pair is not None:
                         yield pair
 
@@ -758,9 +758,9 @@ def _names_present(context: QuestionContext, first: Proposal, second: StepCandid
     return True
 
 
-def _steps_for_parts(context: QuestionContext, trials: StepTrials) -> list[StepCandidate]:
+def _steps_for_parts(context: QuestionContext, tries: StepTries) -> list[StepCandidate]:
     """The steps that serve a part of a queue's work, those that serve most pods first, for work of which a part can't be served by any step."""
-    if not trials.parts:
+    if not tries.parts:
         return []
     with closing(context.lab.fork()) as copy:
         try:
@@ -769,12 +769,12 @@ def _steps_for_parts(context: QuestionContext, trials: StepTrials) -> list[StepC
         except KailabError:
             return []
     smallest: dict[str, StepCandidate] = {}
-    for part, family in trials.parts:
+    for part, family in tries.parts:
         if _running(part) > unchanged:
             try:
-                part = trials.smallest_part(context, part, family)
+                part = tries.smallest_part(context, part, family)
             except (StepsStopped, KeyboardInterrupt) as error:
-                trials.budget.stop(error)
+                tries.budget.stop(error)
             smallest.setdefault(json.dumps(part.proposal.changes, sort_keys=True), part)
     return sorted(
         smallest.values(), key=lambda part: (part.proposal.disturbance.is_unsafe, -_running(part), _order(part))
@@ -792,7 +792,7 @@ def _overwrites(first: Proposal, second: Proposal) -> bool:
 
 
 def _smallest_pair(
-    context: QuestionContext, trials: StepTrials, family: ProposalFamily, first_half: Proposal, second: StepCandidate
+    context: QuestionContext, tries: StepTries, family: ProposalFamily, first_half: Proposal, second: StepCandidate
 ) -> StepCandidate | None:
     """The pair with the smallest first change that is enough. None if the pair as a whole does not let the subject run: its second change
     worked after the copy had settled with the first, and may not where both come as one. The whole is tried in any case, as the outcome of
@@ -800,10 +800,10 @@ def _smallest_pair(
     firsts = family.proposals if family.grows else (first_half,)
     pairs = ProposalFamily.of((combined(first, second.proposal, first_half) for first in firsts), grows=True)
     try:
-        with trials.budget.one_more():
-            return trials.first_that_works(context, pairs)
+        with tries.budget.one_more():
+            return tries.first_that_works(context, pairs)
     except (StepsStopped, KeyboardInterrupt) as error:
-        trials.budget.stop(error)
+        tries.budget.stop(error)
         return None
 
 

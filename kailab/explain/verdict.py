@@ -35,7 +35,7 @@ from kailab.model.objects import ENDED_PHASES, condition_of, is_owned, is_termin
 from kailab.model.times import DAY, parse_time
 
 MOST_CYCLES = 50
-"""Cycles of one trial at most. More than one is needed as a queue depth may allow one job for each cycle."""
+"""Cycles of one question at most. More than one is needed as a queue depth may allow one job for each cycle."""
 
 
 def runs_alone(cycles: RelaxedCycles, now: float, tasks: Set[str], ending: Set[str] = frozenset()) -> bool:

@@ -1,4 +1,4 @@
-"""The answer to "why": a verdict, causes (the first one first), and steps that would let the work run, each with the result of its trial.
+"""The answer to "why": a verdict, causes (the first one first), and steps that would let the work run, each with its result on a fork.
 
 ``Answer`` is about pods, PodGroups, workloads and queues; ``Explanation`` is a plain list of lines with its data.
 """
@@ -194,7 +194,7 @@ class Step:
         return data
 
     def describe(self, everything: bool = False) -> str:
-        """What to do, with the result of its trial. ``everything``: with all names, also those that ``do`` only counts."""
+        """What to do, with its result on a fork. ``everything``: with all names, also those that ``do`` only counts."""
         do = self.do
         if everything and _COUNTED.search(do):
             do = f"{do} These are: {', '.join(self._changed())}."
@@ -259,7 +259,7 @@ class Forecast:
 
 
 class IncompleteReason(StrEnum):
-    """Why not all proposals were tried. ``trials``: the number of trials for one answer is used up."""
+    """Why not all proposals were tried. ``trials``: the number of tries for one answer is used up."""
 
     TIMEOUT = "timeout"
     INTERRUPTED = "interrupted"

@@ -1,8 +1,8 @@
 """Embedded clusters from objects of any cluster, and forks: copies of a lab in which anything can be tried.
 
-    with lab.fork() as trial:
-        trial.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
-        trial.settle()
+    with lab.fork() as fork:
+        fork.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
+        fork.settle()
 
 The objects of a copied cluster keep their uids, times and status, and are not admitted or defaulted again. Revision names that
 real controllers gave are translated, so that the controllers here keep the pods that match their workload's template.

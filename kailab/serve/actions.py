@@ -108,7 +108,7 @@ def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedPageAction:
     if not objects:
         raise InputError("the text contains no objects")
     # Applied to a copy first: errors name the line, and warnings are shown before anything changes.
-    with lab.fork() as trial:
-        warnings = trial.apply(text, namespace=action.namespace).warnings
+    with lab.fork() as copy:
+        warnings = copy.apply(text, namespace=action.namespace).warnings
     names = [f"{obj['kind']}/{name_of(obj)}" for obj in objects]
     return PlannedPageAction(f"Submit {some(names)}", (Apply(objects, action.namespace, (text,)),), tuple(warnings))

@@ -30,7 +30,7 @@ from kailab.serve import held_lab
 from kailab.serve.actions import PageAction, PlannedPageAction, plan_action
 from kailab.serve.held_lab import HeldLab, LabWatcher
 from kailab.serve.view import PageView, ViewBuilder
-from kailab.whatif.trial import Alternative, what_if
+from kailab.whatif.alternatives import Alternative, what_if
 
 Tell: TypeAlias = Callable[[str], None]
 Show: TypeAlias = Callable[[PageView], None]

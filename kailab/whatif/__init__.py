@@ -6,6 +6,6 @@
 The comparison is with a fork that is left alone for the same time.
 
 - ``fields`` (and ``kailab.lab.node_changes``): changes from the words of a command.
-- ``trial``: the forks; ``outcome``: the state of one, and two of them compared.
+- ``alternatives``: the forks; ``outcome``: the state of one, and two of them compared.
 - ``plan``: what manifests would change, field by field; ``plan_files``: a plan as a file.
 - ``simulation``: whether and when new work would run."""

@@ -101,7 +101,7 @@ class Outcome:
 
     @classmethod
     def of(cls, lab: Lab, since: int = 0) -> Outcome:
-        """The present outcome of a lab. ``since``: the number of evictions to skip, those before the trial."""
+        """The present outcome of a lab. ``since``: the number of evictions to skip, those before the change."""
         picture = lab.picture()
         owners = WorkloadOwners(lab)
         counts: dict[Workload, _PodCounts] = {}

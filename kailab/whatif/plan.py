@@ -20,8 +20,8 @@ from kailab.model.labels import LAST_APPLIED
 from kailab.model.manifests import Manifest, Notice
 from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.patches import merge_key
+from kailab.whatif.alternatives import Alternative, WhatIf, what_if
 from kailab.whatif.plan_files import ChangePlan, digests_of
-from kailab.whatif.trial import Alternative, WhatIf, what_if
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -88,11 +88,11 @@ def diff(
     manifests = load_sources(texts, namespace=namespace).manifests
     if not manifests:
         raise InputError(f"no objects in {', '.join(text.name for text in texts) or 'nothing'}")
-    with lab.fork() as trial:
-        before = [_stored(trial, manifest, namespace) for manifest in manifests]
-        notices = trial.apply(*texts, namespace=namespace, strict=strict).notices
+    with lab.fork() as copy:
+        before = [_stored(copy, manifest, namespace) for manifest in manifests]
+        notices = copy.apply(*texts, namespace=namespace, strict=strict).notices
         objects = tuple(
-            _object_diff(manifest, old, _stored(trial, manifest, namespace), namespace)
+            _object_diff(manifest, old, _stored(copy, manifest, namespace), namespace)
             for manifest, old in zip(manifests, before, strict=True)
         )
     consequence = None

@@ -145,25 +145,25 @@ def simulate(
     since = len(lab.log.evictions)
     with ExitStack() as forks:
         untouched = forks.enter_context(lab.fork())
-        trial = forks.enter_context(untouched.fork())
-        applied = trial.apply(*sources, namespace=namespace)
-        subjects = _subjects(trial, applied)
-        trial.settle()
+        changed = forks.enter_context(untouched.fork())
+        applied = changed.apply(*sources, namespace=namespace)
+        subjects = _subjects(changed, applied)
+        changed.settle()
         untouched.settle()
         new = {
             ObjectRef(change.kind, change.namespace, change.name)
             for change in applied.changes
             if change.what == "created"
         }
-        run = _Run(trial, lab.now, new, budget, on_progress)
+        run = _Run(changed, lab.now, new, budget, on_progress)
         forecasts = run.forecasts(subjects, bound, tried)
         on_progress("comparing")
-        end = max(trial.now, untouched.now)
-        for fork in (trial, untouched):
+        end = max(changed.now, untouched.now)
+        for fork in (changed, untouched):
             fork.advance(end - fork.now)
-        comparison = Comparison(Outcome.of(untouched, since), Outcome.of(trial, since))
+        comparison = Comparison(Outcome.of(untouched, since), Outcome.of(changed, since))
         notices = tuple(applied.notices)
-        return Simulation(lab.now, end, trial.scheduler, forecasts, comparison, notices, run.interrupted)
+        return Simulation(lab.now, end, changed.scheduler, forecasts, comparison, notices, run.interrupted)
 
 
 def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:

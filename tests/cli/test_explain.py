@@ -170,16 +170,16 @@ def test_no_steps_where_none_are_tried_is_refused(busy, other: tuple[str, ...]) 
 
 def _in_the_first_trial(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
     """Do something in the first trial."""
-    original, called = step_search.StepTrials.carry_out, False
+    original, called = step_search.StepTries.carry_out, False
 
-    def carry_out(self: step_search.StepTrials, *arguments: Any) -> None:
+    def carry_out(self: step_search.StepTries, *arguments: Any) -> None:
         nonlocal called
         if not called:
             called = True
             then()
         original(self, *arguments)
 
-    monkeypatch.setattr(step_search.StepTrials, "carry_out", carry_out)
+    monkeypatch.setattr(step_search.StepTries, "carry_out", carry_out)
 
 
 def test_the_cause_is_printed_before_a_step_is_tried(busy, monkeypatch: pytest.MonkeyPatch) -> None:

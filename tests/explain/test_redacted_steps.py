@@ -12,8 +12,8 @@ from kailab.lab import Lab
 from kailab.lab.answer import Step
 from kailab.lab.change import Apply, Patch, carry_out, read_changes
 from kailab.lab.redacted_changes import redacted_data
+from kailab.whatif.alternatives import Alternative, what_if
 from kailab.whatif.simulation import simulate
-from kailab.whatif.trial import Alternative, what_if
 from tests.explain.manifests import Object, deployment, fleet, job, queue
 
 SECRET = "hunter2-hunter2"

@@ -54,13 +54,13 @@ def _lab(*objects: Object) -> Lab:
 def trials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was tried on a fork."""
     tried: list[str] = []
-    original = step_search.StepTrials.carry_out
+    original = step_search.StepTries.carry_out
 
-    def noted(self: step_search.StepTrials, copy: Lab, proposal: Proposal) -> None:
+    def noted(self: step_search.StepTries, copy: Lab, proposal: Proposal) -> None:
         tried.append(proposal.do)
         original(self, copy, proposal)
 
-    monkeypatch.setattr(step_search.StepTrials, "carry_out", noted)
+    monkeypatch.setattr(step_search.StepTries, "carry_out", noted)
     return tried
 
 
@@ -134,14 +134,14 @@ def test_no_time_leaves_the_cause_and_says_that_nothing_was_tried(short: Lab, tr
 def test_time_that_ends_after_the_first_step_keeps_it(short: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     whole = ask(short, "Deployment", "d")
-    original = step_search.StepTrials.first_that_works
+    original = step_search.StepTries.first_that_works
 
-    def slow(self: step_search.StepTrials, *arguments: object) -> object:
+    def slow(self: step_search.StepTries, *arguments: object) -> object:
         found = original(self, *arguments)  # type: ignore[arg-type]
         clock.now += 15
         return found
 
-    monkeypatch.setattr(step_search.StepTrials, "first_that_works", slow)
+    monkeypatch.setattr(step_search.StepTries, "first_that_works", slow)
     answer = ask(short, "Deployment", "d", budget=StepBudget(10, clock=clock))
     assert len(answer.steps) == 1
     assert answer.steps[0] in whole.steps
@@ -196,15 +196,15 @@ def test_a_larger_amount_that_works_is_kept_where_time_ends_before_a_smaller_one
 ) -> None:
     clock = Clock()
     with _lab(deployment("full", "team", 8), job("late", "team", 2, gang=True)) as lab:
-        original = step_search.StepTrials.try_proposal
+        original = step_search.StepTries.try_proposal
 
-        def slow(self: step_search.StepTrials, context: object, proposal: Proposal) -> object:
+        def slow(self: step_search.StepTries, context: object, proposal: Proposal) -> object:
             found = original(self, context, proposal)  # type: ignore[arg-type]
             if proposal.do.startswith(("Delete", "Scale")):
                 clock.now += 60
             return found
 
-        monkeypatch.setattr(step_search.StepTrials, "try_proposal", slow)
+        monkeypatch.setattr(step_search.StepTries, "try_proposal", slow)
         answer = ask(lab, "Job", "late", budget=StepBudget(50, clock=clock))
     assert "Delete Deployment full" in answer.steps[-1].do
     assert answer.steps[-1].checked
@@ -213,8 +213,8 @@ def test_a_larger_amount_that_works_is_kept_where_time_ends_before_a_smaller_one
 
 
 def test_the_number_of_trials_is_bounded_and_the_answer_says_so(short: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_budget, "MOST_TRIALS", 1)
-    monkeypatch.setattr(step_budget, "LEAST_TRIALS", 1)
+    monkeypatch.setattr(step_budget, "MOST_TRIES", 1)
+    monkeypatch.setattr(step_budget, "LEAST_TRIES", 1)
     answer = ask(short, "Deployment", "d")
     assert len(answer.steps) == 1
     assert answer.incomplete is not None
@@ -226,16 +226,16 @@ def test_the_number_of_trials_is_bounded_and_the_answer_says_so(short: Lab, monk
 
 
 def _interrupt_the_second_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, number = step_search.StepTrials.try_proposal, 0
+    original, number = step_search.StepTries.try_proposal, 0
 
-    def tried(self: step_search.StepTrials, *arguments: object) -> object:
+    def tried(self: step_search.StepTries, *arguments: object) -> object:
         nonlocal number
         number += 1
         if number == 2:
             signal.raise_signal(signal.SIGINT)
         return original(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(step_search.StepTrials, "try_proposal", tried)
+    monkeypatch.setattr(step_search.StepTries, "try_proposal", tried)
 
 
 def test_an_interrupt_keeps_what_was_found_if_the_caller_wants_that(

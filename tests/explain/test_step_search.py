@@ -64,10 +64,10 @@ def test_a_change_that_takes_away_one_of_two_causes_is_no_way_to_run(beyond: Lab
 def test_what_cannot_run_with_a_change_is_not_tried_with_it(beyond: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
-    def noted(self: step_search.StepTrials, setting: QuestionContext, proposal: Proposal) -> None:
+    def noted(self: step_search.StepTries, setting: QuestionContext, proposal: Proposal) -> None:
         tried.append(proposal.do)
 
-    monkeypatch.setattr(step_search.StepTrials, "try_proposal", noted)
+    monkeypatch.setattr(step_search.StepTries, "try_proposal", noted)
     beyond.explain("Deployment", "web")
     assert any(do.startswith("Make it preemptible") for do in tried)
     tried.clear()
@@ -82,15 +82,15 @@ def test_on_many_nodes_the_engine_says_where_the_trials_begin(
     """The steps are the same with fewer trials: of the smallest amount, and for nodes to be added of the one before it."""
     monkeypatch.setattr(step_search, "FILTERED_FROM_NODES", 0 if filtered else 1_000)
     tried: list[str] = []
-    try_proposal = step_search.StepTrials.try_proposal
+    try_proposal = step_search.StepTries.try_proposal
 
     def counted(
-        self: step_search.StepTrials, context: QuestionContext, proposal: Proposal
+        self: step_search.StepTries, context: QuestionContext, proposal: Proposal
     ) -> step_search.StepCandidate | None:
         tried.append(proposal.do)
         return try_proposal(self, context, proposal)
 
-    monkeypatch.setattr(step_search.StepTrials, "try_proposal", counted)
+    monkeypatch.setattr(step_search.StepTries, "try_proposal", counted)
     with Lab.open(fleet({"count": 16, "gpus": 1})) as lab:
         for number in range(16):
             lab.patch("Node", f"p0-{number}", {"spec": {"taints": [{"key": "lab/kept", "effect": "NoSchedule"}]}})

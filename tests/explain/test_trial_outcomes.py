@@ -207,7 +207,7 @@ def test_pods_that_a_controller_starts_again_with_a_moved_one_are_told() -> None
 def test_a_job_that_first_gets_a_place_and_then_fails_is_told(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of two changes lets other waiting work run, and the second takes its place: it had none to lose before. The outcome is that
     of both, however few trials there are."""
-    monkeypatch.setattr(step_budget, "MOST_TRIALS", most)
+    monkeypatch.setattr(step_budget, "MOST_TRIES", most)
     with Lab.open(
         read_fleet(
             "apiVersion: kailab.dev/v1\nkind: Fleet\nname: one\npools: [{name: n, count: 1, gpus: 8, cpu: 64, memory: 256Gi, taints: []}]"

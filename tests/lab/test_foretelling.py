@@ -20,10 +20,10 @@ from kailab.lab import Lab
 from kailab.lab.change import Apply, Change, Delete
 from kailab.lab.node_changes import drain_node, nodes_to_add
 from kailab.model import labels
+from kailab.whatif.alternatives import Alternative, what_if
 from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
 from kailab.whatif.outcome import Outcome
 from kailab.whatif.simulation import When, simulate
-from kailab.whatif.trial import Alternative, what_if
 
 HOUR = 3600.0
 

@@ -11,7 +11,7 @@ from kailab.lab import Lab
 from kailab.lab.answer import Explanation
 from kailab.lab.change import Apply
 from kailab.model.markup import SHOWN, html_table
-from kailab.whatif.trial import Alternative, what_if
+from kailab.whatif.alternatives import Alternative, what_if
 
 
 class Read(HTMLParser):

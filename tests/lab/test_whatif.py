@@ -9,9 +9,9 @@ from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete, Patch, read_changes
 from kailab.lab.node_changes import drain_node, nodes_to_add
 from kailab.scheduler.settings.config_file import settings_of
+from kailab.whatif.alternatives import Alternative, compare_with_waiting, what_if
 from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
 from kailab.whatif.outcome import Outcome, Workload
-from kailab.whatif.trial import Alternative, compare_with_waiting, what_if
 from tests.explain import manifests
 
 FIRST, SECOND = Workload("default", "Job", "first"), Workload("default", "Job", "second")

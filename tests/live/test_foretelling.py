@@ -12,8 +12,8 @@ from checks.recorded_files import shared_folder
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete
 from kailab.lab.venues import open_venue
+from kailab.whatif.alternatives import Alternative, what_if
 from kailab.whatif.outcome import Outcome
-from kailab.whatif.trial import Alternative, what_if
 
 pytestmark = pytest.mark.slow
 FOLDER = shared_folder() / "scenarios"

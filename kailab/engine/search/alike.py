@@ -5,8 +5,8 @@ wait, although the search is for the same next pod. A set of victims fails for t
 earlier one if no job from the one to the other in their queue wants anything else: none of these is placed in the simulation, so
 the queue has its turns for both at the same moment.
 
-Only trials share searches (``searches_shared``). A search that fails may leave domains of a topology in another order and other
-numbers in the names of shared devices, and the decisions of a scheduler depend on both.
+Only cycles that try a change on a fork share searches (``searches_shared``). A search that fails may leave domains of a
+topology in another order and other numbers in the names of shared devices, and the decisions of a scheduler depend on both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARED: ContextVar[bool] = ContextVar("searches_shared", default=False)
 
 @contextmanager
 def searches_shared() -> Iterator[None]:
-    """Share searches in the cycles of this block, which belong to a trial."""
+    """Share searches in the cycles of this block: a change is tried there on a fork."""
     before = _SHARED.set(True)
     try:
         yield

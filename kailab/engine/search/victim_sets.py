@@ -2,7 +2,7 @@
 
 Victims accumulate one unit at a time, the last in serving order first. After each unit, two generators propose subsets
 of what has accumulated: *node local* (victims on one node of the newest victim) and, if none of those works, *multi
-node* (victims of the k most promising nodes, where the steps of k double). Source: KAI's scenario builder,
+node* (victims of the k most promising nodes, where the steps of k double). KAI calls such a set a scenario. Source: KAI's scenario builder,
 nodelocalgreedy and multinodegang plugins and the sub-scenario emitter.
 """
 

@@ -63,7 +63,7 @@ class NodeFacts:
 
     @cached_property
     def empty_working_set(self) -> WorkingSet:
-        """The cluster with no pods but those of the group. Trials do not change it."""
+        """The cluster with no pods but those of the group. Relaxed cycles do not change it."""
         return WorkingSet.of(self._alone.snapshot)
 
     @property
@@ -76,7 +76,7 @@ class NodeFacts:
 
     @property
     def next_tasks(self) -> list[WTask]:
-        """The pods that are placed next, all at once. Not cached, because trials replace them by equal ones."""
+        """The pods that are placed next, all at once. Not cached, because relaxed cycles replace them by equal ones."""
         return tasks_to_allocate(self.job)
 
     @property

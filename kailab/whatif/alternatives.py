@@ -157,10 +157,10 @@ def what_if(
         changed = [forks.enter_context(untouched.fork(alternative.settings)) for alternative in alternatives]
         untouched.settle()
         notices: list[Notice] = []
-        for trial, alternative in zip(changed, alternatives, strict=True):
+        for fork, alternative in zip(changed, alternatives, strict=True):
             for change in alternative.changes:
-                notices += change.do(trial)
-            trial.settle()
+                notices += change.do(fork)
+            fork.settle()
         ran = None if until is None else _run_until((untouched, *changed), until, lab.now, seconds)
         # With a subject to wait for, nothing later than its start is of interest.
         least = lab.now + (seconds if ran is None else 0.0)
