@@ -99,11 +99,11 @@ def detail_lines(state: PodsAtMoment) -> Iterator[str]:
     """The lines of the full text: further reasons of the scheduler, who is ahead, and the last eviction in full."""
     picture = state.picture
     groups = list(dict.fromkeys(group_of(row) for row in state.waiting if row.podgroup))
-    for place, full in enumerate(groups[:MOST_GROUPS]):
+    for index, full in enumerate(groups[:MOST_GROUPS]):
         entry = picture.pending.get(full)
         if entry is None:
             continue
-        if place:
+        if index:
             yield f"The scheduler of {full.partition('/')[2]}: {entry.text}"
             yield from policy_lines(entry.numbers)
         if entry.fits:

@@ -100,22 +100,22 @@ def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Propos
     subject alone suffices. Bisection applies, because a larger change has at least the effect of a smaller one.
     """
     last = len(proposals) - 1
-    if not _serves(context, proposals[last], before=False) or not _could_run(context, proposals[last]):
+    if not _serves(context, proposals[last], ahead=False) or not _could_run(context, proposals[last]):
         return None
 
-    def serves_all(place: int, before: bool = True) -> bool:
-        return _outcome(context, proposals[place], before).whole
+    def serves_all(index: int, ahead: bool = True) -> bool:
+        return _outcome(context, proposals[index], ahead).whole
 
     low = last if last and _is_one(context) else 0
     # For many PodGroups of the subject a cycle of its own takes as long as one with all others.
-    if low and serves_all(last, before=False):
-        low = _first(0, last, lambda place: serves_all(place, before=False))
+    if low and serves_all(last, ahead=False):
+        low = _first(0, last, lambda index: serves_all(index, ahead=False))
     # Evicting actions serve one surplus pod per cycle. So if even a large change serves only some pods in one cycle, that cycle does not
     # show which smaller change suffices.
     before_last = max(low, last - 1)
     if before_last < last and serves_all(before_last):
         return proposals[low if serves_all(low) else _first(low + 1, before_last, serves_all)]
-    some = any(_serves(context, proposals[place], before=True) for place in (before_last, last))
+    some = any(_serves(context, proposals[index], ahead=True) for index in (before_last, last))
     return proposals[last] if some else None
 
 
@@ -133,7 +133,7 @@ def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
 def _may_serve(context: QuestionContext, proposal: Proposal) -> bool:
     """Whether a proposal serves the subject. A cycle of the subject alone is cheap and comes first; one with all that is served before it
     follows only if that succeeds."""
-    return all(_serves(context, proposal, before) for before in (False, True))
+    return all(_serves(context, proposal, ahead) for ahead in (False, True))
 
 
 def _could_run(context: QuestionContext, proposal: Proposal) -> bool:
@@ -145,17 +145,17 @@ def _could_run(context: QuestionContext, proposal: Proposal) -> bool:
         return could_run(context.state, *_relaxations(context, proposal))
 
 
-def _serves(context: QuestionContext, proposal: Proposal, before: bool) -> bool:
-    """Whether the subject gets any placement. ``before``: with the turns of all work served before it."""
+def _serves(context: QuestionContext, proposal: Proposal, ahead: bool) -> bool:
+    """Whether the subject gets any placement. ``ahead``: with the turns of all work served before it."""
     context.budget.check()
     with context.budget.ends_cycles():
-        return _relaxed_cycles(context).further(*_relaxations(context, proposal), before=before)
+        return _relaxed_cycles(context).further(*_relaxations(context, proposal), ahead=ahead)
 
 
-def _outcome(context: QuestionContext, proposal: Proposal, before: bool) -> RelaxedCycleOutcome:
+def _outcome(context: QuestionContext, proposal: Proposal, ahead: bool) -> RelaxedCycleOutcome:
     context.budget.check()
     with context.budget.ends_cycles():
-        return _relaxed_cycles(context)(*_relaxations(context, proposal), before=before)
+        return _relaxed_cycles(context)(*_relaxations(context, proposal), ahead=ahead)
 
 
 def _relaxations(context: QuestionContext, proposal: Proposal) -> tuple[Relaxation, ...]:
@@ -592,25 +592,25 @@ class _Agenda:
         self.families: list[tuple[int, ProposalFamily | None]] = []
 
     def begin(self, context: QuestionContext, cause: Cause) -> Iterator[tuple[int, ProposalFamily]]:
-        """Yield each family with the place of its step function. A family leaves the list when the caller asks for the next one."""
+        """Yield each family with the number of its step function. A family leaves the list when the caller asks for the next one."""
         functions = CAUSE_KINDS[cause.code].steps
         self.families = []
-        for place, propose in enumerate(functions):
+        for number, propose in enumerate(functions):
             # To look ahead in time takes a fork, so it is done when its turn comes.
             if propose is work_steps.wait:
-                self.families.append((place, None))
+                self.families.append((number, None))
             else:
-                self.families += [(place, family) for family in _families_of(context, propose)]
+                self.families += [(number, family) for family in _families_of(context, propose)]
         context.budget.known += len(self.families)
         while self.families:
-            place, family = self.families[0]
+            number, family = self.families[0]
             if family is not None:
-                yield place, family
+                yield number, family
             else:
                 context.budget.report("Wait")
-                waits = tuple(functions[place](context))
+                waits = tuple(functions[number](context))
                 context.budget.known += len(waits) - 1
-                yield from ((place, wait) for wait in waits)
+                yield from ((number, wait) for wait in waits)
             self.families.pop(0)
 
     def corrections(self) -> Iterator[StepCandidate]:
@@ -664,14 +664,14 @@ def _step_candidates(context: QuestionContext, tries: StepTries, agenda: _Agenda
     for cause in context.causes:
         if has_step:
             return
-        numbers: Counter[int] = Counter()
-        for place, family in agenda.begin(context, cause):
+        found: Counter[int] = Counter()
+        for number, family in agenda.begin(context, cause):
             if family.corrects and tries.filtered:
                 # What it corrects needs no try, which takes long in a large lab.
                 budget.known -= 1
                 yield _untried(family)
                 continue
-            if (family.last and numbers[place]) or numbers[place] >= STEPS_OF_A_FAMILY:
+            if (family.last and found[number]) or found[number] >= STEPS_OF_A_FAMILY:
                 budget.known -= 1
                 continue
             if budget.used_up:
@@ -684,7 +684,7 @@ def _step_candidates(context: QuestionContext, tries: StepTries, agenda: _Agenda
             if working is not None:
                 working = working._replace(corrects=bool(family.corrects))
                 has_step = True
-                numbers[place] += 1
+                found[number] += 1
             elif family.corrects and budget.stopped is None:
                 working = StepCandidate(
                     family.proposals[0], None, f"{family.corrects}; tried on a copy: it still waits"

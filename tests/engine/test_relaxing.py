@@ -263,7 +263,7 @@ def test_a_turn_of_one_s_own_is_never_worse_than_among_all(world):
 def test_who_comes_after_the_subject_takes_nothing_from_it(world):
     """A cycle that ends with the subject's last turn gives it what a whole one does, where nobody is evicted."""
     result = RelaxedCycles(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
-    before, everyone = result(before=True), result(everyone=True)
+    before, everyone = result(ahead=True), result(everyone=True)
     assert (before.binds, before.promises) == (everyone.binds, everyone.promises)
     assert set(before.decisions.binds) <= set(everyone.decisions.binds)
     assert {one.podgroup for one in before.decisions.pending} <= {"w0"}
@@ -275,7 +275,7 @@ def test_a_cycle_that_ends_with_a_first_place_tells_whether_there_is_one(world, 
     snapshot = world.working().value()
     subject = [job.uid for job in snapshot.podgroups if job.uid.startswith("w")]
     result = RelaxedCycles(snapshot, KAI, NOW, subject)
-    assert result.further(*change, before=before) == result(*change, before=before).further
+    assert result.further(*change, ahead=before) == result(*change, ahead=before).further
     assert result.working.value() == snapshot
 
 

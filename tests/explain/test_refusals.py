@@ -140,7 +140,7 @@ def test_what_finders_report_holds_and_ends_when_it_is_lifted(seed: int) -> None
             if relaxed_cycles is None or not lifted:
                 continue
             if isinstance(refusal, WorkInFront):
-                assert relaxed_cycles.further(*lifted, before=True)
+                assert relaxed_cycles.further(*lifted, ahead=True)
             elif isinstance(refusal, QueueBoundRefusal) and refusal.code in (
                 CauseCode.OVER_LIMIT,
                 CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,

@@ -114,8 +114,8 @@ class _Leaf:
         at = bisect_left(entries, passed) if self._passed else 0
         return entries[at] if at < len(entries) else None
 
-    def look(self) -> None:
-        """Find ``next``."""
+    def find_next(self) -> None:
+        """Set ``next``."""
         self.next = None
         best: Entry | None = self.others[0] if self.others else None
         best_class: JobClass | None = None
@@ -189,11 +189,11 @@ class ClassedOrder:
                     leaf.open.discard(of_class)
         for leaf in list(self._leaves.values()):
             if leaf is not self._popped and leaf.next is not None and leaf.next.of_class not in (None, *leaf.open):
-                self._look(leaf)
+                self._update(leaf)
 
     def begin(self) -> None:
         for leaf in list(self._leaves.values()):
-            self._look(leaf)
+            self._update(leaf)
 
     @property
     def over(self) -> bool:
@@ -233,10 +233,10 @@ class ClassedOrder:
         # Only now, because the job that was popped may have been placed since, refused, or queued once more.
         leaf, self._popped = self._popped, None
         if leaf is not None:
-            self._look(leaf)
+            self._update(leaf)
 
-    def _look(self, leaf: _Leaf) -> None:
-        leaf.look()
+    def _update(self, leaf: _Leaf) -> None:
+        leaf.find_next()
         if leaf.next is None:
             del self._leaves[leaf.queue.name]
 

@@ -75,14 +75,14 @@ class NodeReservations:
             PendingCode.RESERVED,
         ):
             return  # a rule of its queue stops it, not a lack of room
-        if job.elastic_state() > 0 or any(place.job is job for place in self._kept):
+        if job.elastic_state() > 0 or any(reserved.job is job for reserved in self._kept):
             return
         if any(self._allocator.placer.blocked(task) for task in tasks_to_allocate(job)):
             return
         if self._policy.reserves(job, len(self._kept)):
-            place = self._earliest(job)
-            if place is not None:
-                self._kept.append(place)
+            reserved = self._earliest(job)
+            if reserved is not None:
+                self._kept.append(reserved)
                 self._rejected.clear()
                 self._report()
 
@@ -118,11 +118,11 @@ class NodeReservations:
         does any later one that conflicts.
         """
         before = self._turns.get(job.uid, inf)
-        self._kept = [place for place in self._kept if place.job is not job]
+        self._kept = [reserved for reserved in self._kept if reserved.job is not job]
         if not self._kept or self._replanned(before):
             self._report()
             return None
-        first = next(place for place in self._kept if self._turns[place.job.uid] < before)
+        first = next(reserved for reserved in self._kept if self._turns[reserved.job.uid] < before)
         return f"it would take what {_kept_for(first, self._session.now)}"
 
     def _replanned(self, before: float | None) -> bool:
@@ -131,11 +131,11 @@ class NodeReservations:
         """
         replanned: list[ReservedNodes] = []
         leaving = self._expected_ends()
-        for place in self._kept:
-            again = self._find_at(place.job, place.at, leaving, replanned)
+        for reserved in self._kept:
+            again = self._find_at(reserved.job, reserved.at, leaving, replanned)
             if again is not None:
                 replanned.append(again)
-            elif before is None or self._turns[place.job.uid] < before:
+            elif before is None or self._turns[reserved.job.uid] < before:
                 return False
         self._kept = replanned
         self._report()
@@ -156,14 +156,14 @@ class NodeReservations:
         """The reservations that begin before the job ends. A job that waits for a promised place outlasts all."""
         promised = any(task.status == Status.PIPELINED for task in job)
         end = inf if promised else self._session.now + self._policy.expects(job)
-        return [place for place in self._kept if place.at < end]
+        return [reserved for reserved in self._kept if reserved.at < end]
 
-    def _reservation_end(self, place: ReservedNodes) -> float:
-        return place.at + self._policy.expects(place.job)
+    def _reservation_end(self, reserved: ReservedNodes) -> float:
+        return reserved.at + self._policy.expects(reserved.job)
 
     def _expected_ends(self) -> list[tuple[float, list[WTask]]]:
         """The tasks that are expected to end, by time."""
-        own = {place.job.uid for place in self._kept}
+        own = {reserved.job.uid for reserved in self._kept}
         ends: dict[float, list[WTask]] = {}
         now, made_by = self._session.now, self._policy.answers
         for tasks in self._session.table.tasks:
@@ -194,16 +194,16 @@ class NodeReservations:
         mark = session.mark()
         try:
             leaving = self._expected_ends()
-            leaving += [(end, []) for place in self._kept if (end := self._reservation_end(place)) < inf]
+            leaving += [(end, []) for reserved in self._kept if (end := self._reservation_end(reserved)) < inf]
             for end, tasks in sorted(leaving, key=lambda item: item[0]):
                 for task in tasks:
                     if task.job is not job:
                         session.evict(task)
                 # The cheap check first, because most moments are too early.
                 if end >= not_before and self._allocator.placer.may_fit(tasks_to_allocate(job), None):
-                    place = self._place_at(job, end, self._kept)
-                    if place is not None:
-                        return place
+                    reserved = self._place_at(job, end, self._kept)
+                    if reserved is not None:
+                        return reserved
             return None
         finally:
             session.undo(mark)
@@ -233,13 +233,13 @@ class NodeReservations:
             for task, node, groups, zones in reservation.spots:
                 session.pipeline(task, node, groups, keep_in_place=False, zones=zones)
         tasks = list(tasks_to_allocate(job))
-        place: ReservedNodes | None = None
+        reserved: ReservedNodes | None = None
         if self._allocator.place(job, None, True, tasks):
             spots = tuple((task, task.node, task.groups, task.zones) for task in tasks)
             nodes = np.array(sorted({table.index[task.node] for task in tasks}))
-            place = ReservedNodes(job, moment, spots, nodes, table.free[:, nodes].copy())
+            reserved = ReservedNodes(job, moment, spots, nodes, table.free[:, nodes].copy())
         session.undo(mark)
-        return place
+        return reserved
 
     # Beside them
 
@@ -253,7 +253,7 @@ class NodeReservations:
         table = self._session.table
         given = {entry.task.uid: entry.task for entry in self._session.journal[mark:] if entry.task.job is job}
         held: dict[int, np.ndarray] = {}
-        reserved_nodes = set(np.concatenate([place.nodes for place in late]).tolist())
+        reserved_nodes = set(np.concatenate([reserved.nodes for reserved in late]).tolist())
         for task in given.values():
             i = table.index[task.node]
             if i not in reserved_nodes:
@@ -263,15 +263,17 @@ class NodeReservations:
             amounts = held.setdefault(i, np.zeros(len(table.idle), dtype=np.int64))
             for row, amount in task.info.needs:
                 amounts[row] += amount
-        takes = [(place, [held.get(int(i)) for i in place.nodes]) for place in late]
+        takes = [(reserved, [held.get(int(i)) for i in reserved.nodes]) for reserved in late]
         if any(
-            took is not None and (took > place.room[:, n]).any() for place, all_ in takes for n, took in enumerate(all_)
+            took is not None and (took > reserved.room[:, n]).any()
+            for reserved, all_ in takes
+            for n, took in enumerate(all_)
         ):
             return False
-        for place, all_ in takes:
+        for reserved, all_ in takes:
             for n, took in enumerate(all_):
                 if took is not None:
-                    place.room[:, n] -= took
+                    reserved.room[:, n] -= took
         return True
 
     @contextmanager
@@ -282,14 +284,14 @@ class NodeReservations:
         session, table = self._session, self._session.table
         if table.numa or not all(task.info.plain for task in tasks_to_allocate(job)):
             open_ = np.ones(len(table), dtype=bool)
-            for place in late:
-                open_[place.nodes] = False
+            for reserved in late:
+                open_[reserved.nodes] = False
             yield open_
             return
         most: dict[int, np.ndarray] = {}
-        for place in late:
-            for n, i in enumerate(place.nodes.tolist()):
-                most[i] = np.minimum(most[i], place.room[:, n]) if i in most else place.room[:, n]
+        for reserved in late:
+            for n, i in enumerate(reserved.nodes.tolist()):
+                most[i] = np.minimum(most[i], reserved.room[:, n]) if i in most else reserved.room[:, n]
         nodes = np.array(sorted(most))
         bound = np.stack([most[i] for i in nodes.tolist()], axis=1)
         idle, free = table.idle[:, nodes], table.free[:, nodes]
@@ -308,37 +310,39 @@ class NodeReservations:
     def _report(self) -> None:
         self._session.ledger.kept = tuple(
             ReservedPlace(
-                podgroup=place.job.uid,
-                queue=place.job.record.queue,
-                at=place.at,
-                nodes=tuple(node for _, node, _, _ in place.spots),
-                gpu=self._session.wants([task for task, *_ in place.spots], self._session.table.min_gpu_memory)[2],
+                podgroup=reserved.job.uid,
+                queue=reserved.job.record.queue,
+                at=reserved.at,
+                nodes=tuple(node for _, node, _, _ in reserved.spots),
+                gpu=self._session.wants([task for task, *_ in reserved.spots], self._session.table.min_gpu_memory)[2],
             )
-            for place in self._kept
+            for reserved in self._kept
         )
 
-    def _held_back(self, job: Job, place: ReservedNodes) -> FailedAttempt:
+    def _held_back(self, job: Job, reserved: ReservedNodes) -> FailedAttempt:
         now, end = self._session.now, self._session.now + self._policy.expects(job)
-        if end <= place.at:
+        if end <= reserved.at:
             lasts = "would first wait for others to leave"
         else:
             lasts = f"would run until {moment_text(end)}" if end < inf else "does not tell how long it runs"
         return FailedAttempt(
             PendingCode.RESERVED,
-            f"there is room, and it is kept free: it {lasts}, and take what {_kept_for(place, now)}",
-            numbers={"kept_for": place.job.uid, "kept_from": place.at},
+            f"there is room, and it is kept free: it {lasts}, and take what {_kept_for(reserved, now)}",
+            numbers={"kept_for": reserved.job.uid, "kept_from": reserved.at},
         )
 
 
-def _kept_for(place: ReservedNodes, now: float) -> str:
+def _kept_for(reserved: ReservedNodes, now: float) -> str:
     """The end of a message about a reservation. Without a time if running jobs are overdue, because that time would
     differ in every cycle.
     """
-    record = place.job.record
+    record = reserved.job.record
     since = (
-        f"from {moment_text(place.at)} on" if place.at > now else "as soon as those that run beyond their time are gone"
+        f"from {moment_text(reserved.at)} on"
+        if reserved.at > now
+        else "as soon as those that run beyond their time are gone"
     )
-    nodes = sorted({node for _, node, _, _ in place.spots})
+    nodes = sorted({node for _, node, _, _ in reserved.spots})
     where = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
     return f"{record.namespace}/{record.name} of queue {record.queue} is to have {since} (nodes {where})"
 

@@ -269,7 +269,7 @@ class Placer:
         """
         table = self.table
         for name in info.shape.claims:
-            if name in self.together and table.claims.place_of(name) is None:
+            if name in self.together and table.claims.node_of(name) is None:
                 room_for_all = candidates.copy()
                 for row, amount in self.together[name].items():
                     room_for_all &= table.free_of(row) >= amount
@@ -374,7 +374,7 @@ class Placer:
         # Ties go by name, a whole device last; KAI leaves them to the order of a Go map. With KAI's faults imitated they
         # go by the order in which the devices were first used, which is the most frequent one.
         ties: list[Any] = list(range(len(fitting))) if self.table.devices_by_age else [name for name, _ in fitting]
-        options = [(place, False, tie, name) for place, tie, (name, _) in zip(liked, ties, fitting, strict=True)]
+        options = [(order, False, tie, name) for order, tie, (name, _) in zip(liked, ties, fitting, strict=True)]
         options += [(whole_first, True, "", "")] * whole
         return [name for *_, name in sorted(options)]
 

@@ -220,7 +220,7 @@ def tree_shares(
     while level:
         parent, siblings, total = level.pop()
         cpu, memory, gpu = (
-            _divide_level(parent, siblings, total[resource.place], resource, requests, past, k_value, tell)
+            _divide_level(parent, siblings, total[resource.position], resource, requests, past, k_value, tell)
             for resource in RESOURCES
         )
         # A parent's fair share is what its children divide, whatever its quota.
@@ -234,7 +234,7 @@ def tree_shares(
 
 class _Resource(NamedTuple):
     name: str
-    place: int
+    position: int
     unit: int
     share: Callable[[Queue], ResourceShare]
 
@@ -262,7 +262,7 @@ def _divide_level(
     remaining = total
     for queue in siblings:
         asked = requests.get(queue.name)
-        request = asked[resource.place] if asked is not None else 0
+        request = asked[resource.position] if asked is not None else 0
         bounds = resource.share(queue)
         wanted = request if bounds.limit < 0 else min(bounds.limit, request)
         given = min(total if bounds.quota < 0 else bounds.quota, wanted)
@@ -299,7 +299,7 @@ def _divide_level(
         )
         tell(
             Division(
-                parent=parent, resource=NAMES[resource.place], total=total, unit=resource.unit, k_value=k_value,
+                parent=parent, resource=NAMES[resource.position], total=total, unit=resource.unit, k_value=k_value,
                 queues=entitled, over_quota=remaining, rounds=tuple(trace.rounds), remainders=tuple(trace.remainders),
                 left=left,
             )
@@ -319,7 +319,7 @@ def _entitled(
     asked = requests.get(queue.name)
     return DividedQueue(
         queue=queue.name, priority=queue.priority, quota=bounds.quota, limit=bounds.limit, weight=bounds.weight,
-        requested=asked[resource.place] if asked is not None else 0, usage=_used(usage, queue.name, resource),
+        requested=asked[resource.position] if asked is not None else 0, usage=_used(usage, queue.name, resource),
         by_quota=by_quota, fair_share=fair_share,
     )  # fmt: skip
 

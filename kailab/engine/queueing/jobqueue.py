@@ -88,17 +88,17 @@ class Leaf(Generic[T]):
 
     def _settle(self) -> None:
         # ``pick`` is called as entries come to the front, so most of a long list is never checked.
-        base, pick, place = self._base, self._pick, self._next
+        base, pick, index = self._base, self._pick, self._next
         if pick is None:
             return
         if self._backwards:
-            while place >= 0 and not pick(base[place][1]):
-                place -= 1
+            while index >= 0 and not pick(base[index][1]):
+                index -= 1
         else:
             end = len(base)
-            while place < end and not pick(base[place][1]):
-                place += 1
-        self._next = place
+            while index < end and not pick(base[index][1]):
+                index += 1
+        self._next = index
 
     @property
     def _base_left(self) -> bool:

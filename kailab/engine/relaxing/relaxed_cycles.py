@@ -25,7 +25,7 @@ from kailab.engine.working.workingset import WorkingSet
 REBUILD = 0.3
 """The part of changed records above which a new working set costs less than applying and undoing the changes."""
 
-ServedJobs = Literal["own", "before", "all"]
+ServedJobs = Literal["own", "ahead", "all"]
 """Which jobs are tried: the subject alone, also those before it, or all."""
 
 
@@ -168,13 +168,13 @@ class RelaxedCycles:
             cached = self._about[subject] = RelaxedCycles(self.snapshot, self.config, self.now, subject, self)
         return cached
 
-    def __call__(self, *relaxations: Relaxation, before: bool = False, everyone: bool = False) -> RelaxedCycleOutcome:
+    def __call__(self, *relaxations: Relaxation, ahead: bool = False, everyone: bool = False) -> RelaxedCycleOutcome:
         """Run one cycle with these relaxations, applied in order. Outcomes are cached."""
-        return self._outcome(relaxations, "all" if everyone else "before" if before else "own")
+        return self._outcome(relaxations, "all" if everyone else "ahead" if ahead else "own")
 
-    def further(self, *relaxations: Relaxation, before: bool = False) -> bool:
+    def further(self, *relaxations: Relaxation, ahead: bool = False) -> bool:
         """True if the subject gets something in such a cycle, which ends as soon as it does."""
-        turns: ServedJobs = "before" if before else "own"
+        turns: ServedJobs = "ahead" if ahead else "own"
         known = self._known.get((relaxations, turns, False))
         return (known or self._outcome(relaxations, turns, once=True)).further
 
@@ -247,7 +247,7 @@ class RelaxedCycles:
 
     def _decide(self, draft: CycleInputDraft, turns: ServedJobs, once: bool) -> RelaxedCycleOutcome:
         subject = frozenset(self.subject)
-        only, until = subject if turns == "own" else None, subject if turns == "before" else None
+        only, until = subject if turns == "own" else None, subject if turns == "ahead" else None
 
         def decide(working: WorkingSet) -> Decisions:
             return run_cycle(working, draft.config, draft.now, only=only, until=until, once=once)

@@ -86,14 +86,13 @@ def barriers(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) 
         masks[Barrier(NodeRule.GPU_KIND)] &= ~_without_profile(table, info, masks)
     bits = list(masks)
     codes = np.zeros(count, dtype=np.int64)
-    for place, barrier in enumerate(bits):
+    for bit, barrier in enumerate(bits):
         # A bit for each barrier, so that nodes with the same set share a number.
-        codes |= masks[barrier].astype(np.int64) << place
+        codes |= masks[barrier].astype(np.int64) << bit
     if not count or (codes == 0).any():
         return None
     sets = {
-        int(code): [barrier for place, barrier in enumerate(bits) if int(code) >> place & 1]
-        for code in np.unique(codes)
+        int(code): [barrier for bit, barrier in enumerate(bits) if int(code) >> bit & 1] for code in np.unique(codes)
     }
     filled = np.zeros(count, dtype=bool) if full is None else full
     weights = {code: sum(map(_weight, sets[code])) + _FULL * bool(filled[codes == code].all()) for code in sets}

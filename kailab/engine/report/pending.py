@@ -161,10 +161,10 @@ def _failure(session: Session, job: Job, tasks: list[WTask], unassigned: list[WT
         return _not_ready(job)
     until = session.ledger.delayed.get(job.uid)
     failure = session.ledger.failures.get(job.uid)
-    place = next((place for place in session.ledger.kept if place.podgroup == job.uid), None)
-    if failure is not None and place is not None:
-        since = f" from {moment_text(place.at)} on" if place.at > session.now else ""
-        numbers: Numbers = {**(failure.numbers or {}), "kept_for": job.uid, "kept_from": place.at}
+    reserved = next((reserved for reserved in session.ledger.kept if reserved.podgroup == job.uid), None)
+    if failure is not None and reserved is not None:
+        since = f" from {moment_text(reserved.at)} on" if reserved.at > session.now else ""
+        numbers: Numbers = {**(failure.numbers or {}), "kept_for": job.uid, "kept_from": reserved.at}
         return failure._replace(message=f"{failure.message}; a place is kept for it{since}", numbers=numbers)
     # A rule of its queue refuses it whatever room there is, so the end of the delay would not help.
     if until is not None and (failure is None or failure.code not in _QUEUE_RULES):

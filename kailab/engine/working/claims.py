@@ -102,20 +102,20 @@ class Claims:
             if i >= 0:
                 self._take(i, devices, -1)
                 self._chosen.difference_update((i, device) for device in devices)
-            place = self.place_of(name)
+            node = self.node_of(name)
             record = self._records.get(name)
-            if place is None or record is None:
+            if node is None or record is None:
                 continue
             holders = self._holders.get(name)
             # The allocation names no node, so the devices count on the node of the holders.
-            if place == _NOWHERE and holders:
-                place = max(node for node, _ in holders.values())
-            if 0 <= place < len(self._supply.devices):
-                devices = self._devices(record, place)
-                self._held[name] = (place, devices)
-                self._take(place, devices, 1)
+            if node == _NOWHERE and holders:
+                node = max(held for held, _ in holders.values())
+            if 0 <= node < len(self._supply.devices):
+                devices = self._devices(record, node)
+                self._held[name] = (node, devices)
+                self._take(node, devices, 1)
                 if devices != record.held:
-                    self._chosen.update((place, device) for device in devices)
+                    self._chosen.update((node, device) for device in devices)
 
     def _take(self, i: int, devices: Iterable[DeviceId], sign: int) -> None:
         self._supply.take(i, devices, sign)
@@ -140,7 +140,7 @@ class Claims:
         self._given[record.name, i] = devices
         return devices
 
-    def place_of(self, name: str) -> int | None:
+    def node_of(self, name: str) -> int | None:
         """The node to which holders of the claim must go. -1: any node; past the last node: none of these nodes; None:
         the claim is not allocated.
         """
@@ -187,15 +187,15 @@ class Claims:
         """Keep only the nodes of allocated claims, and those with devices for the other claims."""
         wanted = []
         for name in dict.fromkeys(shape.claims):
-            place = self.place_of(name)
+            node = self.node_of(name)
             record = self._records.get(name)
-            if place is None:
+            if node is None:
                 if record is not None:
                     wanted.append(record)
-            elif place >= 0:
+            elif node >= 0:
                 only = np.zeros(len(candidates), dtype=bool)
-                # A slice, because a place past the last node stands for a node that is not here: then none is left.
-                only[place : place + 1] = True
+                # A slice, because a number past the last node stands for a node that is not here: then none is left.
+                only[node : node + 1] = True
                 candidates &= only
         wishes = [plain_request(record.requests) for record in wanted]
         for wish in wishes:
@@ -223,10 +223,10 @@ class Claims:
         """Why a node cannot serve a task's claims, or None."""
         wanted = []
         for name in dict.fromkeys(shape.claims):
-            place, record = self.place_of(name), self._records.get(name)
-            if place is None and record is not None:
+            node, record = self.node_of(name), self._records.get(name)
+            if node is None and record is not None:
                 wanted.append(record)
-            elif place is not None and place not in (_NOWHERE, i):
+            elif node is not None and node not in (_NOWHERE, i):
                 return f"resource claim {name} is held on another node"
         if not wanted or self._supply.unknown[i]:
             return None

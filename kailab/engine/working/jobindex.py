@@ -200,9 +200,9 @@ def _merged(entries: list[Entry], removed: list[Entry], added: list[Entry]) -> l
         gone = {id(entry) for entry in removed}
         return sorted([*(entry for entry in entries if id(entry) not in gone), *added])
     # Only the changed entries are searched; all others are copied without a comparison.
-    places = sorted(bisect_left(entries, entry) for entry in removed)
-    entries = _pieces(entries, ((place, place + 1, None) for place in places))
-    return _pieces(entries, ((place := bisect_left(entries, new), place, new) for new in sorted(added)))
+    indices = sorted(bisect_left(entries, entry) for entry in removed)
+    entries = _pieces(entries, ((index, index + 1, None) for index in indices))
+    return _pieces(entries, ((index := bisect_left(entries, new), index, new) for new in sorted(added)))
 
 
 def _pieces(entries: list[Entry], cuts: Iterable[tuple[int, int, Entry | None]]) -> list[Entry]:

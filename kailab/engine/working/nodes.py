@@ -264,7 +264,7 @@ class NodeTable:
         changes: dict[str, list[int]] = {}
         _count(changes, task.status, task.node, task.vacated, -1)
         _count(changes, status, node, vacated, 1)
-        new_nodes = (node, *(place[0] for place in vacated))
+        new_nodes = (node, *(name for name, _ in vacated))
         for name, (idle, releasing) in changes.items():
             i = self.index.get(name)
             if i is None:

@@ -86,7 +86,7 @@ class StepwiseClaims(Claims):
     def enter(self, task: WTask, shape: Shape) -> None:
         # Only a task that returns to its place, so that it knows the devices, gets those that it had there.
         here = self._index.get(task.node)
-        for name, i in [place for place in self._given if place[0] in shape.claims]:
+        for name, i in [known for known in self._given if known[0] in shape.claims]:
             if i != here:
                 del self._given[name, i]
         super().enter(task, shape)

@@ -248,6 +248,6 @@ class StepwiseNodeTable(NodeTable):
         task.zones = zones
 
     def _host_all(self, task: WTask, situation: TaskPlacement, present: bool) -> None:
-        for node in (situation.node, *(place[0] for place in situation.vacated)):
+        for node in (situation.node, *(name for name, _ in situation.vacated)):
             if node:
                 self.host(task, node, present)

@@ -55,8 +55,8 @@ class ForeseenBinds:
 
     def comes(self, before: Task, after: Task) -> bool:
         """True if a task changes as foreseen, or goes on from being bound to running."""
-        place = self._places.get(after.uid)
-        if place is None or place != (after.node, after.gpu_groups) or not ALLOCATED[after.status]:
+        foreseen = self._places.get(after.uid)
+        if foreseen is None or foreseen != (after.node, after.gpu_groups) or not ALLOCATED[after.status]:
             return False
         if ALLOCATED[before.status]:
             return structs.replace(after, status=before.status) == before

@@ -218,12 +218,12 @@ class DevicesFragmented(RoomRefusal):
     @property
     def sentence(self) -> str:
         # A share of a GPU has to be on one device: what a node has free in sum is no room for it.
-        place, best = ("device", f"device (of {self.node})") if self.of_device else ("node", f"({self.node})")
+        unit, best = ("device", f"device (of {self.node})") if self.of_device else ("node", f"({self.node})")
         if self.devices > 1:
             each = self.figure(self.wanted // self.devices)
-            place, best = "node", f"node's {self.devices} devices (of {self.node}), of which it takes up to {each} each"
+            unit, best = "node", f"node's {self.devices} devices (of {self.node}), of which it takes up to {each} each"
         return (
-            f"{self.wants}{f' on one {place}' if self.pods == 1 else ''}; {self.figure(self.free)} are free in sum on the "
+            f"{self.wants}{f' on one {unit}' if self.pods == 1 else ''}; {self.figure(self.free)} are free in sum on the "
             f"{count(self.nodes, 'node')} with room that it may use, at most {self.figure(self.most)} on one {best}"
             f"{'' if self.pods == 1 else f', and room for {self.placed} of these pods'}{_also_lacking(self.also)}."
         )

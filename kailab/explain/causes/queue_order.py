@@ -498,7 +498,7 @@ def _in_the_way(
         return relaxed_cycles.further(*before, WaitingWithdrawn(tuple(gone)))
 
     def in_its_turn(gone: Sequence[str]) -> bool:
-        return served_first(gone) and relaxed_cycles.further(*before, WaitingWithdrawn(tuple(gone)), before=True)
+        return served_first(gone) and relaxed_cycles.further(*before, WaitingWithdrawn(tuple(gone)), ahead=True)
 
     line: list[str] = []
     for groups in _lines(group, relaxed_cycles):

@@ -429,18 +429,18 @@ def _largest_count(obj: Object) -> tuple[tuple[str, ...], int] | None:
     """The path and number of the largest count of pods in a manifest, outside of pod templates."""
     counts: list[tuple[int, tuple[str, ...]]] = []
 
-    def look(holder: Any, path: tuple[str, ...]) -> None:
+    def collect(holder: Any, path: tuple[str, ...]) -> None:
         if isinstance(holder, list):
             for index, entry in enumerate(holder):
-                look(entry, (*path, str(index)))
+                collect(entry, (*path, str(index)))
         elif isinstance(holder, dict) and "containers" not in holder:
             for key, value in holder.items():
                 if key in _COUNTS and isinstance(value, int) and not isinstance(value, bool) and value > 1:
                     counts.append((value, (*path, key)))
                 elif key != "metadata":
-                    look(value, (*path, key))
+                    collect(value, (*path, key))
 
-    look(obj.get("spec"), ("spec",))
+    collect(obj.get("spec"), ("spec",))
     if not counts:
         return None
     number, path = min(counts, key=lambda counted: (-counted[0], counted[1]))
