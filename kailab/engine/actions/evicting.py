@@ -51,7 +51,7 @@ def candidates(
     order = waiting_jobs(session, action, pick)
     while not order.over:
         job = order.pop()
-        if _refused(session, job):
+        if _bind_refused(session, job):
             session.ledger.note(
                 job, action, "its binding was refused: nobody is evicted for it until one works or it changes"
             )
@@ -108,7 +108,7 @@ def _one_of_each_class(
         order.refuse()
 
 
-def _refused(session: Session, job: Job) -> bool:
+def _bind_refused(session: Session, job: Job) -> bool:
     # The bind may be refused again, cycle after cycle, and each time victims would be lost.
     refused = session.config.refused
     return bool(refused) and any(task.uid in refused for task in tasks_to_allocate(job))
@@ -152,7 +152,7 @@ class SearchSkip:
         return known
 
     def failed(self, job: Job, scope: str) -> None:
-        if self._session.budget.cut_short or self._session.taking.refused or self._session.held_back:
+        if self._session.budget.cut_short or self._session.taking.refusal or self._session.held_back:
             return
         self._in(scope).add(job)
         self._known.clear()
@@ -201,12 +201,12 @@ def search(
     if solver.broken_bound and at_once:
         bounded.add(kind)
     # A solution beyond the maximum is dropped as a whole: evicting a part of its victims would achieve nothing.
-    refused = session.limits.refuses(session, mark) if solved else None
+    refusal = session.limits.refusal(session, mark) if solved else None
     session.held_back = False
-    if solved and refused is None and allocator.node_reservations is not None:
-        refused = allocator.node_reservations.refuse(job)
-        session.held_back = refused is not None
-    if solved and refused is None:
+    if solved and refusal is None and allocator.node_reservations is not None:
+        refusal = allocator.node_reservations.refusal(job)
+        session.held_back = refusal is not None
+    if solved and refusal is None:
         # Before the commit, because evictions that the ledger has already do not count again.
         session.limits.count(session, mark)
         session.commit(mark, action, job, ground)
@@ -216,15 +216,15 @@ def search(
     else:
         session.undo(mark)
     # Name what would have to change, rather than the mere number of tries.
-    if refused is not None:
-        outcome = refused
+    if refusal is not None:
+        outcome = refusal
     elif solver.broken_bound:
         outcome = f"no set of victims could make room: {solver.broken_bound}"
     elif solver.budget.spent:
         sets = "1 set" if solver.budget.used == 1 else f"{solver.budget.used} sets"
         outcome = f"the search budget ended it after {sets} of victims; none of them made room"
-    elif session.taking.refused:
-        outcome = f"{session.taking.refused} ({solver.simulated} tried)"
+    elif session.taking.refusal:
+        outcome = f"{session.taking.refusal} ({solver.simulated} tried)"
     elif solver.simulated:
         outcome = f"no set of victims makes room ({solver.simulated} tried)"
         if alike is not None and not solver.found:

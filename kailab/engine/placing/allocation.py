@@ -42,7 +42,7 @@ class NodeReserver(Protocol):
         is undone.
         """
 
-    def refuse(self, job: Job) -> str | None:
+    def refusal(self, job: Job) -> str | None:
         """Why the evictions made for a job may not be decided; None if they may."""
 
 

@@ -113,7 +113,7 @@ class NodeReservations:
 
     # In evicting actions
 
-    def refuse(self, job: Job) -> str | None:
+    def refusal(self, job: Job) -> str | None:
         """Why the evictions made for a job may not be decided; None if they may. The job's own reservation ends, and so
         does any later one that conflicts.
         """

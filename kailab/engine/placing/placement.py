@@ -171,9 +171,9 @@ class Placer:
         info = task.info
         if info.shape.blocked and self.session.config.predicates:
             return True
-        return self.claims_refused(task) is not None or self.too_large(info) is not None
+        return self.claim_refusal(task) is not None or self.too_large(info) is not None
 
-    def claims_refused(self, task: WTask) -> ClaimRefusal | None:
+    def claim_refusal(self, task: WTask) -> ClaimRefusal | None:
         """What is wrong with the task's resource claims on any node, or None."""
         if not task.info.shape.claims or task.job is None:
             return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EvictionLimits:
-    """``refuses`` checks the journal since a mark; ``count`` records that these evictions were decided."""
+    """``refusal`` checks the journal since a mark; ``count`` records that these evictions were decided."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._most = config.max_evictions_per_cycle
@@ -27,7 +27,7 @@ class EvictionLimits:
         self._used: dict[int, int] = {}
         self.on = self._most is not None or bool(self._by_priority)
 
-    def refuses(self, session: PolicySession, mark: int) -> str | None:
+    def refusal(self, session: PolicySession, mark: int) -> str | None:
         """Why the changes since ``mark`` may not be decided in this cycle; None if they may."""
         if not self.on:
             return None

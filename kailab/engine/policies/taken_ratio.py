@@ -23,7 +23,7 @@ def counting(asked: Amounts) -> tuple[int, ...]:
 
 
 class TakenRatioLimit:
-    """``begin`` a search, then ``allows`` checks the journal since a mark. ``refused`` describes the smallest refused
+    """``begin`` a search, then ``allows`` checks the journal since a mark. ``refusal`` describes the smallest refused
     amount, if no other solution was found.
     """
 
@@ -54,7 +54,7 @@ class TakenRatioLimit:
         return False
 
     @property
-    def refused(self) -> str:
+    def refusal(self) -> str:
         if self._least is None or self._most is None:
             return ""
         _, amount, r = self._least

@@ -90,7 +90,7 @@ def node_answers(session: Session, task: WTask) -> tuple[NodeAnswer, ...]:
 def _wrong_on_all_nodes(placer: Placer, task: WTask) -> str:
     if task.info.shape.blocked and placer.session.config.predicates:
         return "; ".join(task.info.shape.blocked)
-    refused = placer.claims_refused(task)
+    refused = placer.claim_refusal(task)
     return refused.why if refused is not None else ""
 
 

@@ -193,7 +193,7 @@ class _ShapeAlignment:
 
     def __init__(self, count: int) -> None:
         self.seen = np.full(count, -1, dtype=np.int64)
-        self.refused = np.zeros(count, dtype=bool)
+        self.rejected = np.zeros(count, dtype=bool)
         self.scores = np.zeros(count)
 
 
@@ -230,7 +230,7 @@ class NumaNodes:
     def narrow(self, info: ShapeInfo, candidates: np.ndarray) -> None:
         """Remove nodes whose kubelet would reject the task."""
         if self.concerns(info):
-            candidates &= ~self._updated(info).refused
+            candidates &= ~self._updated(info).rejected
 
     def scores(self, info: ShapeInfo) -> np.ndarray | None:
         """Higher scores for nodes on which the task spans fewer zones; None if alignment does not matter."""
@@ -265,7 +265,7 @@ class NumaNodes:
             return
         drawn = zones.align(info)
         # Under best-effort the kubelet accepts every pod, so misalignment costs only points.
-        alignment.refused[i] = drawn is None and zones.policy in REFUSING
+        alignment.rejected[i] = drawn is None and zones.policy in REFUSING
         alignment.scores[i] = 0.0 if drawn is None else SCORE / max(1, len(drawn))
 
 
