@@ -50,7 +50,7 @@ from kailab.scheduler.reading.podgroups import (
 from kailab.scheduler.reading.queues import queue_record
 from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record, with_status
-from kailab.scheduler.reading.volumes import NO_LIMITS, VOLUME_KINDS, VolumeIndex, both
+from kailab.scheduler.reading.volumes import NO_LIMITS, VOLUME_KINDS, VolumeIndex, both_terms
 
 
 class PodShapes:
@@ -153,7 +153,7 @@ class PodShapes:
         overlaid = self._overlays.get(key)
         if overlaid is None:
             gpu = shape.gpu.with_claims(dra) if dra else shape.gpu
-            terms = reduce(both, volumes.terms, shape.terms)
+            terms = reduce(both_terms, volumes.terms, shape.terms)
             overlaid = self._overlays[key] = self._cache.intern(
                 msgspec.structs.replace(
                     shape, gpu=gpu, labels=labels, namespace=namespace, claims=claims, blocked=blocked, terms=terms

@@ -128,7 +128,7 @@ def _terms(terms: list[Mapping[str, Any]]) -> Alternatives:
     return tuple(dict.fromkeys(affinity.node_terms({"nodeAffinity": required})))
 
 
-def both(terms: Alternatives, others: Alternatives) -> Alternatives:
+def both_terms(terms: Alternatives, others: Alternatives) -> Alternatives:
     """The alternatives that require one of ``terms`` and one of ``others``. No terms require nothing."""
     if not terms:
         return others
