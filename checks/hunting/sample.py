@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from kailab.cluster.protocol import Object
 from kailab.model.private_files import make_folder, replace_file
 from kailab.model.yamltext import write_documents
-from kailab.scenarios.scenario import Scenario, read_file
+from kailab.scenarios.scenario import Scenario, read_scenario_file
 
 Step: TypeAlias = dict[str, Any]
 """A step in the form of a scenario file."""
@@ -45,4 +45,4 @@ class HuntSample:
         scenario = {"name": self.name, **header, "fleet": FLEET, "steps": list(self.steps)}
         replace_file(folder / FLEET, write_documents([self.fleet]).encode())
         replace_file(folder / SCENARIO, write_documents([scenario]).encode())
-        return read_file(folder / SCENARIO)[0]
+        return read_scenario_file(folder / SCENARIO)[0]

@@ -156,7 +156,7 @@ def check_queues(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterat
             yield PracticeFinding("queue-no-limit", manifest.where(f"{_GPU}.limit"), why)
 
 
-def check_guaranteed(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[PracticeFinding]:
+def check_guaranteed_share(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[PracticeFinding]:
     """Compare all guaranteed GPUs with those of the cluster, if they are known. In place of an unlimited queue, the queues below it count."""
     capacity = queues.capacity("gpu")
     top = list(queues.below(""))
@@ -344,7 +344,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
             ),
         ),
         *check_queues(given, queues),
-        *check_guaranteed(given, queues),
+        *check_guaranteed_share(given, queues),
         *_classes(manifests),
         *check_room(placed, queues, largest),
         *check_ends(placed),

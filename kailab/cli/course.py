@@ -154,7 +154,7 @@ def lesson(name: str | None, folder: Path | None, fresh: bool, file: Path | None
 
     path, before = read_progress(file)
     task = _lesson_or_here(before, name)
-    with record.changing(path) as progress:
+    with record.edit_progress(path) as progress:
         place = (folder or progress.default_folder(task.name, progress.lessons.get(task.name))).absolute()
         workspace.lay_out(task, place, fresh=fresh)
         status = progress.of_lesson(task.name)
@@ -192,7 +192,7 @@ def predict(words: tuple[str, ...], file: Path | None) -> None:
     from kailab.course import workspace
     from kailab.course.teaching import read_prediction
 
-    with record.changing(read_progress(file)[0]) as progress:
+    with record.edit_progress(read_progress(file)[0]) as progress:
         name, numbers = _split_words(progress, words, lambda lesson: lesson.predict)
         task, status = _begun_lesson(progress, name)
         prediction = read_prediction(task, numbers)
@@ -232,7 +232,7 @@ def compare(name: str | None, file: Path | None, output: TextOrJson) -> None:
             f"no prediction is recorded yet; record one: kailab course predict {task.name} {' '.join('N' for _ in task.predict)}"
         )
     walked = walk(task)
-    with record.changing(path) as progress:
+    with record.edit_progress(path) as progress:
         status = progress.of_lesson(task.name)
         status.compared, status.seen = record.now(), list(walked.seen)
     compared = list(zip(task.predict, status.prediction, walked.seen, strict=True))
@@ -291,7 +291,7 @@ def quiz(words: tuple[str, ...], file: Path | None) -> None:
         return
     marked = mark(task, answers)
     passed = all(question.right for question in marked)
-    with record.changing(path) as progress:
+    with record.edit_progress(path) as progress:
         status = progress.of_lesson(task.name)
         status.tries += 1
         if passed:
@@ -498,9 +498,9 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
     from kailab.course.challenge import challenge
 
     task = challenge(name)
-    with record.changing(read_progress(file)[0]) as progress:
+    with record.edit_progress(read_progress(file)[0]) as progress:
         place = (folder or progress.default_folder(name, progress.challenges.get(name))).absolute()
-        backups = workspace.start(task, place, fresh=fresh)
+        backups = workspace.start_challenge(task, place, fresh=fresh)
         status = progress.of(name)
         status.folder, status.started = str(place), status.started or record.now()
     for path in backups:
@@ -531,7 +531,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
     verdict = judge(task, place)
     if opened:
         workspace.open_challenge(task, place / DEFAULT_FILE, place)
-    with record.changing(path) as progress:
+    with record.edit_progress(path) as progress:
         status = progress.of(task.name)
         status.checks += 1
         if verdict.solved:
@@ -585,7 +585,7 @@ def hint(name: str | None, file: Path | None) -> None:
     """Show the hints so far and the next one."""
     from kailab.course import workspace
 
-    with record.changing(read_progress(file)[0]) as progress:
+    with record.edit_progress(read_progress(file)[0]) as progress:
         task, _ = _begun_challenge(progress, name, None)
         status = progress.of(task.name)
         status.hints = min(status.hints + 1, len(task.hints))
@@ -614,7 +614,7 @@ def certificate(student: str, out: Path, page: Path | None, checked: Path | None
     if checked is not None:
         if page is not None:
             raise click.UsageError("--html can't be used with --check, which writes nothing")
-        verified, faults = paper.check(checked)
+        verified, faults = paper.check_certificate(checked)
         for fault in faults:
             terminal.error(fault)
         if faults:
@@ -624,7 +624,7 @@ def certificate(student: str, out: Path, page: Path | None, checked: Path | None
     document = paper.certificate(read_progress(file)[1], student)
     write_file(out, paper.encoded(document))
     if page is not None:
-        write_file(page, paper.printable(document).encode())
+        write_file(page, paper.certificate_page(document).encode())
     terminal.say(f"{out}: {document.student}, {paper.summary(document)}, {document.digest}")
     terminal.notice(f"Anyone can verify it: kailab course certificate --check {out}")
 

@@ -64,7 +64,7 @@ def diff(
         raise InputError("there is nothing to compare; expected -f FILE, -f FOLDER, -f - or -k FOLDER")
     seconds = parse_seconds("--for", duration) if duration else 0.0
     with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
-        found = plan.diff(lab, sources, namespace, seconds, strict=not force)
+        found = plan.diff_manifests(lab, sources, namespace, seconds, strict=not force)
     for warning in found.warnings:
         terminal.warn(warning)
     if output is TextOrJson.json:

@@ -239,9 +239,9 @@ def export(run: str, file: Path, evidence: Path) -> None:
 @options.output
 def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
     """Compare two runs, without the times at which they ran. Exit code 1 if they differ."""
-    from kailab.evidence.diff import diff as compare
+    from kailab.evidence.diff import compare_runs
 
-    comparison = compare(store.find_run(evidence, first), store.find_run(evidence, second))
+    comparison = compare_runs(store.find_run(evidence, first), store.find_run(evidence, second))
     if output is TextOrJson.json:
         data = [_plain(difference) for difference in comparison.differences]
         terminal.say_json({"first": comparison.first, "second": comparison.second, "differences": data})

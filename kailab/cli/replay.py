@@ -96,9 +96,9 @@ class ReplayOutputs(NamedTuple):
         from kailab.replay import plotting, tables
 
         for path in filter(None, (self.jobs, self.timeline)):
-            tables.check_target(path)
+            tables.check_table_target(path)
         if self.plot is not None:
-            plotting.check_target(self.plot)
+            plotting.check_figure_target(self.plot)
         if self.every is not None and self.series is None:
             raise InputError("--every: needs --series")
         if self.series is not None and not self.series.parent.is_dir():
@@ -211,7 +211,7 @@ def keep_resume_file(facts: Callable[[], Mapping[str, str]], file: Path | None) 
             resume_file.remove()
 
 
-def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], folder: Path) -> None:
+def report_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], folder: Path) -> None:
     """Write the evidence of a replay and report its folder. Raises EvidenceError."""
     from kailab.replay import evidence
 
@@ -232,12 +232,14 @@ def replay_over_clusters(
 ) -> None:
     """Run a replay over several clusters and print its results. ``targets``: files for jobs and timeline, and a folder for evidence. ``resume``: the
     checkpoint file. ``estimated``: run times were estimated by the seed."""
+    from msgspec import to_builtins
+
     from kailab.evidence.recorder import Recorder
     from kailab.replay import evidence
     from kailab.replay.accounts import raise_faults
     from kailab.replay.clusters import dispatcher
     from kailab.replay.clusters.cluster_file import dispatch_facts, read_sites
-    from kailab.replay.clusters.figures import as_json, figures
+    from kailab.replay.clusters.figures import figures
     from kailab.replay.policies import RANDOM
     from kailab.replay.trace import describe_broken_lines
     from kailab.scheduler.settings.config_file import SchedulerSettings
@@ -272,10 +274,10 @@ def replay_over_clusters(
         try:
             _write_tables(replayed, jobs_file, timeline_file)
             if folder:
-                write_evidence(recorders, trace, [site.plan.fleet for site in sites.sites], folder)
+                report_evidence(recorders, trace, [site.plan.fleet for site in sites.sites], folder)
         finally:
             terminal.say(
-                json.dumps(as_json(results), indent=2)
+                json.dumps(to_builtins(results), indent=2)
                 if output is TextOrJson.json
                 else "\n".join(_clusters_summary_lines(results))
             )
@@ -287,9 +289,9 @@ def _write_tables(done: DispatchedReplay, jobs_file: Path | None, timeline_file:
     from kailab.replay.tables import marked, write_table_file
 
     if jobs_file is not None:
-        write_table_file(marked(jobs_file, done.faults), journeys.JOBS, journeys.job_rows(done))
+        write_table_file(marked(jobs_file, done.faults), journeys.JOBS, journeys.dispatched_job_rows(done))
     if timeline_file is not None:
-        write_table_file(marked(timeline_file, done.faults), journeys.TIMELINE, journeys.timeline_rows(done))
+        write_table_file(marked(timeline_file, done.faults), journeys.TIMELINE, journeys.cluster_timeline_rows(done))
 
 
 def unreliable_mark(faults: Sequence[str]) -> Iterator[str]:
@@ -519,9 +521,11 @@ def _run(
     folder: Path | None,
     output: TextOrJson,
 ) -> None:
+    from msgspec import to_builtins
+
     from kailab.replay import evidence, run
     from kailab.replay.accounts import raise_faults
-    from kailab.replay.summary import as_json, summarise
+    from kailab.replay.summary import summarise
 
     if folder:
         evidence.check_evidence(plan.trace, plan.lasting, folder)
@@ -531,11 +535,13 @@ def _run(
     # The results are printed even if a file can't be written: a full disk must not lose a long replay.
     try:
         if recorder and folder:
-            write_evidence([recorder], plan.trace, [plan.fleet], folder)
+            report_evidence([recorder], plan.trace, [plan.fleet], folder)
         files.write(completed)
     finally:
         terminal.say(
-            json.dumps(as_json(summary), indent=2) if output is TextOrJson.json else "\n".join(_summary_lines(summary))
+            json.dumps(to_builtins(summary), indent=2)
+            if output is TextOrJson.json
+            else "\n".join(_summary_lines(summary))
         )
     raise_faults(summary.faults)
 

@@ -185,6 +185,6 @@ def _observers(decisions: Path | None, cycles: bool) -> Callable[[Cluster], Iter
 @click.option("--namespace", "-n", default="kai-scheduler", help="Namespace of the scheduler.")
 def manifests(image: str, namespace: str) -> None:
     """Print the manifests that run the scheduler in a cluster: ServiceAccount, exactly the rights it uses, Deployment."""
-    from kailab.scheduler.service.manifests import manifests as rendered
+    from kailab.scheduler.service.manifests import scheduler_manifests
 
-    terminal.say(rendered(namespace, image).rstrip())
+    terminal.say(scheduler_manifests(namespace, image).rstrip())

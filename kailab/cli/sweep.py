@@ -140,7 +140,7 @@ def sweep(
 
     replay_options.check_study_options(workers, dask)
     if table is not None:
-        tables.check_target(table)
+        tables.check_table_target(table)
     definition = read_study(study)
     configurations.print_notices_of_files(definition.configurations())
     question = _read_find(definition, targets, least)

@@ -50,7 +50,7 @@ def record(
         raise InputError("exists already; give another name, or --force to overwrite it", Where(file=str(file)))
     if file.suffix != ".csv":
         raise InputError(f"{file}: expected a file name that ends in .csv")
-    tables.check_target(file)
+    tables.check_table_target(file)
     seconds = 0 if once else replay_options.whole_seconds("--for", duration)
     recorder = TraceRecorder()
     writing = _Writing(file, recorder, None if seconds is None else time.monotonic() + seconds)

@@ -14,7 +14,7 @@ KAI_NAMESPACES = ("kai-scheduler", "kai-resource-reservation")
 KAI_PRIORITY_CLASSES: dict[str, int] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 
 
-def namespace(name: str) -> Object:
+def namespace_object(name: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -71,4 +71,4 @@ def base_objects() -> list[Object]:
     """Objects to create in a new cluster, in order."""
     classes = [priority_class(name, value) for name, value in PRIORITY_CLASSES.items()]
     # The order is fixed: uids and resource versions count from here.
-    return [*(namespace(name) for name in NAMESPACES), *classes]
+    return [*(namespace_object(name) for name in NAMESPACES), *classes]

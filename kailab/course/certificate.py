@@ -134,7 +134,7 @@ def encoded(certificate: Certificate) -> bytes:
     return msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n"
 
 
-def printable(certificate: Certificate) -> str:
+def certificate_page(certificate: Certificate) -> str:
     """A page to print. The proof is the certificate itself, which the page names by its digest."""
     lines = [f"<li>{escape(entry.title)}, {entry.passed[:10]}</li>" for entry in certificate.lessons]
     solved = [
@@ -158,7 +158,7 @@ h1 {{ font-size: 22pt; }} .digest {{ font-size: 8pt; overflow-wrap: anywhere; }}
 """
 
 
-def check(path: Path) -> tuple[Certificate, list[str]]:
+def check_certificate(path: Path) -> tuple[Certificate, list[str]]:
     """Read a certificate and check it.
 
     Returns the certificate and its faults as sentences: a wrong digest, and each quiz and challenge that its answers

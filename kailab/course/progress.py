@@ -158,7 +158,7 @@ def read_progress_file(path: Path) -> Progress:
 
 
 @contextmanager
-def changing(path: Path) -> Iterator[Progress]:
+def edit_progress(path: Path) -> Iterator[Progress]:
     """Yield the progress and write it at the end, unless an error occurs. Other processes wait. Raises StateError."""
     with os_errors_as(StateError, f"{path}: cannot write the progress"):
         make_folder(path.parent)

@@ -29,7 +29,7 @@ from kailab.undertest.selection import choose_scheduler
 TASK, LESSON = "TASK.md", "LESSON.md"
 
 
-def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Path]:
+def start_challenge(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Path]:
     """Write a challenge's files and open its lab.
 
     ``fresh``: also if the challenge was started there before; changed files are renamed and returned. Raises InputError

@@ -24,7 +24,7 @@ from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes, summed
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import EvidenceError, InputError, StateError, os_errors_as
-from kailab.evidence.large_files import read_file, stored_path, write_file
+from kailab.evidence.large_files import read_stored_file, stored_path, write_stored_file
 from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, open_private
 from kailab.scheduler.cycle_record import CycleRecord
@@ -191,7 +191,7 @@ def _put_back(before: Sequence[Listed], listed: Iterable[Listed | CarriedRange],
 def write_cycles_file(folder: Path, opened: float, cut: int, cycles: Sequence[RecordedCycle]) -> None:
     """Write the file. ``opened``, ``cut``: as in the head. Raises OSError."""
     head = CycleHead(format=FORMAT, kailab=__version__, opened=opened, cycles=len(cycles), cut=cut)
-    write_file(folder / NAME, b"".join(jsonform.encode(record) + b"\n" for record in (head, *cycles)))
+    write_stored_file(folder / NAME, b"".join(jsonform.encode(record) + b"\n" for record in (head, *cycles)))
 
 
 def has_cycles(folder: Path) -> bool:
@@ -202,7 +202,7 @@ def read_lines(folder: Path) -> tuple[Path, list[bytes]]:
     """The path of the file and its raw lines. Raises EvidenceError."""
     path = stored_path(folder / NAME)
     with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        return path, read_file(path).splitlines()
+        return path, read_stored_file(path).splitlines()
 
 
 def read_cycles_file(folder: Path) -> tuple[CycleHead, list[RecordedCycle]]:

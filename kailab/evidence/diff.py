@@ -23,7 +23,7 @@ from kailab.evidence import canonical, run, store
 from kailab.evidence.canonical import as_plain_json, compact_json
 from kailab.evidence.entries import Decision, GroupWaits, PodBound, PodEvicted, PodPromised, RecordedStep, WriteRefused
 from kailab.evidence.history import LabHistory
-from kailab.evidence.large_files import SUFFIX, read_file
+from kailab.evidence.large_files import SUFFIX, read_stored_file
 from kailab.evidence.observed_decisions import ACTION
 from kailab.evidence.recorder import RESULT
 from kailab.evidence.run import RUN
@@ -265,7 +265,7 @@ class RunComparison:
         return html_table(caption, ("test", "lab", "what", "difference"), rows)
 
 
-def diff(first: Path, second: Path) -> RunComparison:
+def compare_runs(first: Path, second: Path) -> RunComparison:
     """Compare two run folders. The times at which they ran do not count. Raises EvidenceError."""
     tests_first = {test.name: test for test in store.read_run(first)[1]}
     tests_second = {test.name: test for test in store.read_run(second)[1]}
@@ -423,7 +423,7 @@ def _files(first: TestEvidence, second: TestEvidence) -> list[RunDifference]:
 def _digest(path: Path) -> str:
     """The digest of a file, compressed or not, without source lines of tests, which move with every edit above them."""
     with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        content = read_file(path)
+        content = read_stored_file(path)
     decode = _WITH_SOURCES.get(path.name.removesuffix(SUFFIX))
     if decode is not None:
         # A damaged file is compared byte for byte.

@@ -18,7 +18,7 @@ LARGE = 100_000
 SUFFIX = ".gz"
 
 
-def write_file(path: Path, content: bytes) -> None:
+def write_stored_file(path: Path, content: bytes) -> None:
     """Write a file, compressed if it is large. Raises OSError."""
     if len(content) < LARGE:
         write_bytes(path, content)
@@ -37,7 +37,7 @@ def stored_path(path: Path) -> Path:
     return path if path.exists() or not (packed := compressed(path)).exists() else packed
 
 
-def read_file(path: Path) -> bytes:
+def read_stored_file(path: Path) -> bytes:
     """The content of a file, compressed or not. Raises OSError, also if it can't be unpacked."""
     path = stored_path(path)
     content = file_bytes(path)

@@ -48,7 +48,7 @@ from kailab.evidence.entries import (
     SourceLine,
     TimelineEntry,
 )
-from kailab.evidence.large_files import write_file
+from kailab.evidence.large_files import write_stored_file
 from kailab.evidence.recording import EXPECTATION, STEP, Recording, brief_timeline, render_timeline, timeline_entries
 from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, Scrubber
 from kailab.model.objects import involved_of
@@ -238,7 +238,7 @@ class Recorder(Observer):
         if recording.fleet is not None:
             files["fleet.yaml"] = sanitizer.fleet(recording.fleet)
         for name, content in files.items():
-            write = write_bytes if name in _PLAIN else write_file
+            write = write_bytes if name in _PLAIN else write_stored_file
             write(folder / name, content)
         _write_all(folder / "manifests", sanitizer.manifests, write_bytes)
         states = {f"{name}.json": canonical.pretty_json(text.entry(state)) for name, state in recording.states}
@@ -269,7 +269,9 @@ def _list_objects(cluster: Cluster) -> dict[str, list[Object]]:
     return {name: cluster.list(kind) for name, kind in OBJECT_FILES.items()}
 
 
-def _write_all(folder: Path, files: Mapping[str, bytes], write: Callable[[Path, bytes], None] = write_file) -> None:
+def _write_all(
+    folder: Path, files: Mapping[str, bytes], write: Callable[[Path, bytes], None] = write_stored_file
+) -> None:
     """Write files into a new folder; no folder without files, because evidence has no empty folders."""
     if not files:
         return

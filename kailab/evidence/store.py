@@ -36,7 +36,7 @@ from kailab.evidence.entries import (
     TimelineEntry,
 )
 from kailab.evidence.history import LabHistory, time_states
-from kailab.evidence.large_files import SUFFIX, read_file
+from kailab.evidence.large_files import SUFFIX, read_stored_file
 from kailab.evidence.recorder import RESULT, ResultHead, check_format
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem, run_digest, test_folders
 from kailab.model import decoding
@@ -391,7 +391,7 @@ def _summary(path: Path) -> RunSummary:
 
 def _bytes(path: Path) -> bytes:
     with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        return read_file(path)
+        return read_stored_file(path)
 
 
 def _decode(path: Path, type: type[T]) -> T:

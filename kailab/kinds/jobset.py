@@ -100,7 +100,7 @@ KINDS = (
         defaults=spec_defaults({"suspend": False}, template=False),
         # The operator's definition does not require a spec, and a JobSet without Jobs is one.
         shape=shape_of_type("JobSet"),
-        check="kailab.workloads.jobset_webhook:check",
+        check="kailab.workloads.jobset_webhook:check_jobset",
         advice=advise_start,
         immutable=("spec.replicatedJobs", "spec.managedBy"),
         immutable_while_set=tuple(f"spec.{field}" for field in IMMUTABLE_POLICIES),

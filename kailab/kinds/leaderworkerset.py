@@ -12,7 +12,7 @@ from kailab.model.objects import annotations_of
 from kailab.model.validation.core import shape_of_type
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
-from kailab.model.validation.shapes import share
+from kailab.model.validation.shapes import number_or_percentage
 
 _TEMPLATE = "spec.leaderWorkerTemplate"
 
@@ -70,7 +70,7 @@ def _check_rollout(faults: Faults, spec: dict[str, Any]) -> None:
     faults.integer(rolling, "partition", f"{path}.partition")
     amounts = {"maxUnavailable": rolling.get("maxUnavailable", 1), "maxSurge": rolling.get("maxSurge", 0)}
     for name, amount in amounts.items():
-        if share(amount) or (isinstance(amount, str) and int(amount[:-1]) > 100):
+        if number_or_percentage(amount) or (isinstance(amount, str) and int(amount[:-1]) > 100):
             faults.wrong(f"{path}.{name}", amount, "a whole number of 0 or more, or a percentage up to 100%")
             return
     if all(amount in (0, "0%") for amount in amounts.values()) and spec.get("replicas", 1) != 0:

@@ -29,7 +29,7 @@ TABLES = ("pods", "podgroups", "queues", "nodes", "evictions")
 _EVICTED = ["seconds", "pod", "podgroup", "queue", "node", "action", "for_podgroup", "for_queue", "reason"]
 
 
-def table(picture: Picture, what: str) -> DataFrame:
+def data_frame(picture: Picture, what: str) -> DataFrame:
     """One of ``TABLES``, one row for each object, sorted by name; evictions by time, in seconds since the lab opened. GPUs are numbers:
     infinite if unlimited, NaN for a fair share that nobody computed. Raises InputError."""
     rows = {

@@ -404,7 +404,7 @@ class Lab:
         """As a table of pandas, with GPUs as numbers. Raises InputError if pandas is not installed (extra ``figures``)."""
         from kailab.lab import frames
 
-        return frames.table(self.picture(), what)
+        return frames.data_frame(self.picture(), what)
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import tenacity
 
-from kailab.cluster.base_objects import namespace
+from kailab.cluster.base_objects import namespace_object
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
 from kailab.cluster.install import CRD, await_established
 from kailab.cluster.polling import poll_while_fewer, write_until_answered
@@ -200,7 +200,7 @@ class _Wiring:
                 "can't use another one; end that lab first"
             )
         self._apply_definitions()
-        self._cluster.apply(namespace(operator.namespace))
+        self._cluster.apply(namespace_object(operator.namespace))
 
     def run(self) -> None:
         """Start it, and return when it works."""

@@ -41,7 +41,7 @@ from kailab.pytest_plugin.fixtures import (
     session_lab_factory,
 )
 from kailab.pytest_plugin.kind import _kind_venues, lab_on_kind, pytest_runtest_setup
-from kailab.pytest_plugin.settings import MARKERS, PluginSettings, add_options, read_settings
+from kailab.pytest_plugin.settings import MARKERS, PluginSettings, add_options, read_plugin_settings
 
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
@@ -76,7 +76,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    settings = read_settings(config)
+    settings = read_plugin_settings(config)
     worker = getattr(config, "workerinput", None)
     config.stash[SETTINGS] = settings
     config.stash[VENUES] = VenuePool(settings)

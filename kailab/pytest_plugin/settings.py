@@ -99,7 +99,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
-def read_settings(config: pytest.Config) -> PluginSettings:
+def read_plugin_settings(config: pytest.Config) -> PluginSettings:
     """Read the settings. Raises pytest.UsageError for an unknown backend, scheduler or fleet, and for an option on the command line
     that the backend does not understand. An ini key that it does not understand is ignored with a notice."""
     values = {name: _value(config, name) for name in _OPTIONS}

@@ -32,7 +32,7 @@ _MARKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 _NAMES = ("1s", "10s", "1m", "10m", "1h", "6h", "1d", "7d", "30d")
 
 
-def check_target(path: Path) -> None:
+def check_figure_target(path: Path) -> None:
     """Check before a replay that a figure can be written to ``path``. Raises InputError."""
     if path.suffix.lower() not in figures.SUFFIXES:
         raise InputError(f"{path}: expected a file name that ends in {', '.join(figures.SUFFIXES)}")

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 import kailab
-from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
+from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check_body, header_of, seal
 from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.errors import InputError, StateError, os_errors_as
 from kailab.fleet.fleet import fleet_definition
@@ -121,7 +121,7 @@ class ResumeFile:
     def _body(self) -> _Body:
         try:
             header, content = header_of(read_bytes(self.path, None), MAGIC)
-            check(header, content)
+            check_body(header, content)
             if header.version != VERSION:
                 raise DamagedFile(f"format {header.version}, this kailab reads format {VERSION}")
             return msgspec.msgpack.decode(content, type=_Body)

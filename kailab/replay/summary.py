@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import inf, isfinite
-from typing import Any
 
 import msgspec
 
@@ -268,8 +267,3 @@ def distribution(numbers: Sequence[float]) -> Distribution | None:
         p99=round(percentile(ordered, 99), 3),
         most=round(ordered[-1], 3),
     )
-
-
-def as_json(summary: Summary) -> dict[str, Any]:
-    """Convert to plain values."""
-    return msgspec.to_builtins(summary)

@@ -22,7 +22,7 @@ TIMELINE = ("seconds", "held_gpu_milli", "waiting_jobs", "running_jobs")
 _FORMS = (".csv", ".parquet")
 
 
-def check_target(path: Path) -> None:
+def check_table_target(path: Path) -> None:
     """Check before a replay that a table can be written to ``path``. Raises InputError."""
     if path.suffix not in _FORMS:
         raise InputError(f"{path}: expected a file name that ends in {' or '.join(_FORMS)}")

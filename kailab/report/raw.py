@@ -12,7 +12,7 @@ import msgspec
 from kailab.errors import EvidenceError, os_errors_as
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.cycles import RecordedCycle
-from kailab.evidence.large_files import read_file, stored_path
+from kailab.evidence.large_files import read_stored_file, stored_path
 from kailab.report.page_data import NONE, RawIndex
 
 SEPARATOR = b"\x1e"
@@ -166,7 +166,7 @@ def split_json_list(text: bytes | msgspec.Raw) -> list[bytes]:
 
 def _content(path: Path) -> bytes:
     with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        return read_file(path)
+        return read_stored_file(path)
 
 
 def _decoded(content: bytes, type: type[T], path: Path) -> T:

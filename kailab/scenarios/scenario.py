@@ -52,11 +52,11 @@ def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
     scenarios: list[Scenario] = []
     for path in paths:
         for file in sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES) if path.is_dir() else [path]:
-            scenarios += read_file(file)
+            scenarios += read_scenario_file(file)
     return scenarios
 
 
-def read_file(file: Path) -> list[Scenario]:
+def read_scenario_file(file: Path) -> list[Scenario]:
     """Read a file. Raises InputError, or InputErrors with every fault of the file."""
     text = read_text(file)
     entries = _plain_json(text) if file.suffix == ".json" else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
+from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check_body, header_of, seal
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, StateError, Where, os_errors_as
 from kailab.evidence.decision_file import SchedulerDecisions
@@ -81,7 +81,7 @@ def read_snapshot(path: Path) -> ClusterSnapshot:
             place,
         )
     try:
-        check(header, body)
+        check_body(header, body)
         result = decoding.decode_json(unpack_body(body), ClusterSnapshot)
     except TooLarge as error:
         raise InputError(str(error), place) from None

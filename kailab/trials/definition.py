@@ -21,7 +21,7 @@ from kailab.model.private_files import make_folder, write_text
 from kailab.model.yamltext import write_documents
 from kailab.operators import choose_operators
 from kailab.operators.processes import find_addons as programs_found
-from kailab.scenarios.scenario import SUFFIXES, read_file
+from kailab.scenarios.scenario import SUFFIXES, read_scenario_file
 from kailab.scheduler.settings.config_file import settings_of
 from kailab.trials.matrix import KINDS, Contender, Trial, TrialSubject
 from kailab.trials.tests_ini import fleet_of_tests
@@ -120,7 +120,7 @@ def _is_scenarios(path: Path) -> bool:
 def _files_of_scenarios(path: Path) -> tuple[str, ...]:
     """The file of scenarios and all files that its steps apply."""
     files = [str(path)]
-    for scenario in read_file(path):
+    for scenario in read_scenario_file(path):
         for step in scenario.steps:
             for name in step.get("apply", ()):
                 if isinstance(name, str):

@@ -14,7 +14,7 @@ from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab.venues import Venue, open_venue
 from kailab.scenarios.running import ScenarioResult, run_scenario
-from kailab.scenarios.scenario import Scenario, read_file
+from kailab.scenarios.scenario import Scenario, read_scenario_file
 from kailab.trials.matrix import TrialCell
 from kailab.trials.recorder import CellRecorder
 from kailab.trials.results import CellResult, TestResult, TestVerdict
@@ -40,7 +40,7 @@ def run_scenarios(folder: CellFolder, cell: TrialCell) -> None:
 def scenarios_of(cell: TrialCell) -> list[Scenario]:
     """The scenarios of the cell. Manifests become a scenario with one step and no expectation."""
     if cell.subject.kind == "scenarios":
-        return read_file(Path(cell.subject.path))
+        return read_scenario_file(Path(cell.subject.path))
     step = {"apply": [cell.subject.path]}
     return [Scenario(suite="workload", name=cell.subject.name, steps=(step,), fleet=cell.fleet)]
 

@@ -166,7 +166,7 @@ def _true_message(obj: Object, type: str) -> str | None:
     return str(condition.get("message") or condition.get("reason", ""))
 
 
-def parse_code(message: str) -> str:
+def _parse_code(message: str) -> str:
     """The code of Kueue's reason why a Workload waits, or ""."""
     return next((code for words, code in _CODES if words in message), "")
 
@@ -478,7 +478,7 @@ class KueueIdleDetector:
             decided |= owners
             if has_condition(workload, "Finished"):
                 continue
-            self._not_ready |= parse_code(_quota(workload)) == MISCONFIGURED
+            self._not_ready |= _parse_code(_quota(workload)) == MISCONFIGURED
             admitted = has_condition(workload, "Admitted")
             # Admitted work that is still held, and evicted work that still runs.
             mine = [submitted[uid] for uid in owners if uid in submitted]
@@ -645,4 +645,4 @@ class Kueue(contract.SchedulerUnderTest):
         return contract.EvictionCondition(_ACTIONS.get(match["why"], "preempt"), "", path[-2] if len(path) > 1 else "")
 
     def code(self, message: str) -> str:
-        return parse_code(message)
+        return _parse_code(message)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from kailab.cluster.base_objects import namespace
+from kailab.cluster.base_objects import namespace_object
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free_everywhere
 from kailab.cluster.protocol import Cluster
 from kailab.components import find_addon
@@ -312,7 +312,7 @@ class YuniKornProcesses(programs.AddonProcesses):
                 f"YuniKorn can't be started: the port {PORT} of this machine is in use (by another lab with YuniKorn?), and YuniKorn "
                 "can't use another one; end that lab first"
             )
-        cluster.apply(namespace(NAMESPACE))
+        cluster.apply(namespace_object(NAMESPACE))
         cluster.apply(config_map(translation.AppliedQueues((), cluster)))
         works = programs.metrics_check(
             f"http://{LOOPBACK}:{PORT}/ws/v1/scheduler/healthcheck",

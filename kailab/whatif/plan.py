@@ -74,7 +74,7 @@ class Diff(msgspec.Struct, frozen=True):
         }
 
 
-def diff(
+def diff_manifests(
     lab: Lab,
     sources: Sequence[Path | str | NamedText],
     namespace: str = "default",

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.embedded.nodes.node_lifecycle import taints_of, tolerates
+from kailab.cluster.embedded.nodes.node_lifecycle import covers_taint, taints_of
 from kailab.cluster.embedded.storage.store import safe_text
 from kailab.cluster.protocol import WatchEvent
 from kailab.cluster.selectors import Term
@@ -41,7 +41,7 @@ from kailab.model.objects import (
 )
 from kailab.model.quantities import parse_count
 from kailab.workloads.controller import Controller, Reference, Workbench, with_metadata
-from kailab.workloads.leader_worker_pods import admit_pod
+from kailab.workloads.leader_worker_pods import add_worker_fields
 
 TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
 REVISION_LABEL = "controller-revision-hash"
@@ -453,7 +453,7 @@ class StatefulSetController(Controller):
             labels=labels,
             spec=changes,
             reference=as_owner_reference(owner),
-            webhook=admit_pod,
+            webhook=add_worker_fields,
         )
 
     def _volumes(self, owner: Object, claims: list[Object], pod: str) -> list[Object]:
@@ -589,7 +589,7 @@ def may_run(template: Object, node: Object) -> bool:
         return False
     tolerations = [*(spec.get("tolerations") or ()), *_ADDED_TOLERATIONS]
     return all(
-        taint.get("effect") == "PreferNoSchedule" or any(tolerates(t, taint) for t in tolerations)
+        taint.get("effect") == "PreferNoSchedule" or any(covers_taint(t, taint) for t in tolerations)
         for taint in taints_of(node)
     )
 

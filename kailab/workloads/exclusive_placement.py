@@ -48,7 +48,7 @@ def reserved_nodes(annotations: dict[str, str], namespace: str, job: str, spec: 
     }
 
 
-def admit_pod(cluster: Cluster, pod: Object, siblings: Iterable[Object]) -> Object:
+def place_exclusively(cluster: Cluster, pod: Object, siblings: Iterable[Object]) -> Object:
     """A new pod of a Job as JobSet's webhook changes it. ``siblings``: the pods of its Job. Raises Forbidden for a pod that must wait for
     its leader."""
     annotations = annotations_of(pod)

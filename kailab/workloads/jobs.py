@@ -42,7 +42,7 @@ from kailab.model.quantities import parse_count
 from kailab.model.times import format_time, parse_time
 from kailab.workloads.apps import surplus_pods
 from kailab.workloads.controller import Controller, Workbench, ended_at
-from kailab.workloads.exclusive_placement import admit_pod, is_placed_exclusively, misplaced_pods
+from kailab.workloads.exclusive_placement import is_placed_exclusively, misplaced_pods, place_exclusively
 
 _LONGEST = 100_000  # the most indexes that a Job may have
 
@@ -515,7 +515,7 @@ class JobController(Controller):
                         "hostname": f"{name}-{index}",
                         "containers": _with_index(template["spec"]["containers"], index),
                     },
-                    webhook=lambda pod: admit_pod(bench.cluster, pod, [*pods, *created]),
+                    webhook=lambda pod: place_exclusively(bench.cluster, pod, [*pods, *created]),
                 )
                 if pod is None:
                     break

@@ -48,7 +48,7 @@ def claim_name(obj: Object, template: Object) -> str:
     return f"{name_of(template)}-{name_of(obj)}"
 
 
-def check(faults: Faults, obj: Object) -> None:
+def check_jobset(faults: Faults, obj: Object) -> None:
     """The webhook does not ask about older objects, so all faults are ratcheted."""
     asked = Faults()
     shape = shape_of(kind_key(obj))

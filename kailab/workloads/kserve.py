@@ -324,7 +324,7 @@ def _has_workers(obj: Object, role: str) -> bool:
     return role == "predictor" and component.get("workerSpec") is not None and mode_of(obj) == "Standard"
 
 
-def wanted_pods(obj: Object) -> int:
+def inference_service_pods(obj: Object) -> int:
     """The pods of an InferenceService without traffic; those of several nodes by the runtime that KServe brings."""
     if is_stopped(obj):
         return 0

@@ -19,7 +19,7 @@ GROUP_KEY = PREFIX + "group-key"
 _SUBGROUP_KEY = PREFIX + "subgroup-key"
 
 
-def admit_pod(pod: Object) -> Object:
+def add_worker_fields(pod: Object) -> Object:
     """A new pod with what the webhook adds; the same object if it is of no LeaderWorkerSet."""
     labels, notes = labels_of(pod), annotations_of(pod)
     if PREFIX + "name" not in labels:

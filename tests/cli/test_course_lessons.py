@@ -166,7 +166,7 @@ def test_changes_of_two_commands_at_once_are_both_kept(record: Path) -> None:
 
 
 def _begun(record: Path, name: str) -> None:
-    with progress.changing(record) as kept:
+    with progress.edit_progress(record) as kept:
         kept.of_lesson(name)
 
 

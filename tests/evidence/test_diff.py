@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kailab.engine.config import EngineConfig
-from kailab.evidence.diff import RunDifference, diff
+from kailab.evidence.diff import RunDifference, compare_runs
 from kailab.evidence.entries import GroupWaits, SourceLine
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
@@ -49,7 +49,7 @@ def changed(root: Path, queue: str = QUEUE, replicas: int = 1, **lab: object) ->
 
 
 def lines(one: Path, two: Path) -> list[str]:
-    return [str(difference) for difference in diff(one, two).differences]
+    return [str(difference) for difference in compare_runs(one, two).differences]
 
 
 def test_a_changed_quota_is_named(tmp_path):
@@ -84,7 +84,7 @@ def test_an_object_more_is_named(tmp_path):
 
 def test_a_workload_that_ended_elsewhere_is_named_with_the_first_decision_about_it(tmp_path):
     one, two = changed(tmp_path / "a"), changed(tmp_path / "b", QUEUE.replace("limit: 4", "limit: 2"))
-    (told,) = [difference for difference in diff(one, two).differences if difference.what == "workload"]
+    (told,) = [difference for difference in compare_runs(one, two).differences if difference.what == "workload"]
     assert str(told).startswith("quota/test_one (lab): Pod default/p1 ended otherwise: 1 Running on ")
     assert " -> 1 Pending; first decided otherwise: bound to " in str(told)
     assert "-> waits (OverLimit: " in str(told)
@@ -94,7 +94,7 @@ def test_a_workload_that_ended_elsewhere_is_named_with_the_first_decision_about_
 
 def test_more_replicas_are_no_other_decision_about_others(tmp_path):
     """Names of pods shift with what was made before them; where they ended and why does not."""
-    found = diff(changed(tmp_path / "a"), changed(tmp_path / "b", replicas=2)).differences
+    found = compare_runs(changed(tmp_path / "a"), changed(tmp_path / "b", replicas=2)).differences
     assert [one.detail.partition(" ended")[0] for one in found if one.what == "workload"] == ["Deployment default/web"]
 
 
@@ -114,13 +114,13 @@ def test_decisions_that_sound_the_same_are_told_apart():
 
 def test_a_notebook_shows_each_difference_as_text(tmp_path: Path) -> None:
     one = changed(tmp_path / "one")
-    same = diff(one, one)._repr_html_()
+    same = compare_runs(one, one)._repr_html_()
     assert ": identical</caption>" in same
-    found = diff(one, changed(tmp_path / "two", QUEUE.replace("quota: 4, limit: 4", "quota: 2, limit: 4")))
+    found = compare_runs(one, changed(tmp_path / "two", QUEUE.replace("quota: 4, limit: 4", "quota: 2, limit: 4")))
     shown = found._repr_html_()
     assert f"{len(found.differences)} differences</caption>" in shown
     assert shown.count("<tr>") == len(found.differences) + 1
-    assert "<script" not in diff(one, one).__class__("<script>", "b")._repr_html_()
+    assert "<script" not in compare_runs(one, one).__class__("<script>", "b")._repr_html_()
 
 
 def test_lines_of_a_test_that_moved_are_no_difference(tmp_path):
@@ -135,7 +135,7 @@ def test_lines_of_a_test_that_moved_are_no_difference(tmp_path):
         run.write("a", "b", lambda folder, at=at, one=recorder: write_test(folder, "a/b", [one], "failed", source=at))
         run.finish()
         runs.append(run.path)
-    assert diff(*runs).identical
+    assert compare_runs(*runs).identical
     expectations = runs[1] / "a/b/lab/expectations.jsonl"
     expectations.write_text(expectations.read_text().replace("it is", "it was"))
-    assert [str(one) for one in diff(*runs).differences] == ["a/b: the file lab/expectations.jsonl differs"]
+    assert [str(one) for one in compare_runs(*runs).differences] == ["a/b: the file lab/expectations.jsonl differs"]

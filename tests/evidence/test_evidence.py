@@ -16,7 +16,7 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import large_files, store
 from kailab.evidence import run as sums
 from kailab.evidence.canonical import safe_name
-from kailab.evidence.diff import diff
+from kailab.evidence.diff import compare_runs
 from kailab.evidence.entries import LabSettings, PodBound
 from kailab.evidence.metrics.figures import series_of
 from kailab.evidence.recorder import Recorder, write_test
@@ -325,7 +325,7 @@ def test_runs_are_listed_and_found(tmp_path):
 
 
 def test_equal_runs_do_not_differ(tmp_path):
-    assert diff(written(tmp_path), written(tmp_path)).identical
+    assert compare_runs(written(tmp_path), written(tmp_path)).identical
 
 
 def test_large_files_are_compressed_and_read_alike(tmp_path, monkeypatch):
@@ -339,7 +339,7 @@ def test_large_files_are_compressed_and_read_alike(tmp_path, monkeypatch):
     # The names that people look for stay, and so do small files.
     assert {"lab.json", "timeline.txt", "fleet.yaml", "expectations.jsonl"} <= {path.name for path in lab.iterdir()}
     assert store.verify_evidence(packed) == []
-    assert diff(plain, packed).identical
+    assert compare_runs(plain, packed).identical
     assert render(packed).splitlines()[2:] == render(plain).splitlines()[2:]
     one, other = (store.load_test(run, "quota/test_one") for run in (plain, packed))
     assert one.states("lab") == other.states("lab")
@@ -354,14 +354,14 @@ def test_large_files_are_compressed_and_read_alike(tmp_path, monkeypatch):
 def test_differences_are_told_as_data(tmp_path):
     one = written(tmp_path / "a")
     two = written(tmp_path / "b", number=3, outcome="failed")
-    found = {(entry.what, entry.test) for entry in diff(one, two).differences}
+    found = {(entry.what, entry.test) for entry in compare_runs(one, two).differences}
     assert {("outcome", "quota/test_one"), ("decision", "quota/test_one"), ("ending", "quota/test_one")} <= found
-    ending = next(entry for entry in diff(one, two).differences if entry.what == "ending")
+    ending = next(entry for entry in compare_runs(one, two).differences if entry.what == "ending")
     assert (ending.first, ending.second) == ({"Pending": 2, "Running": 4}, {"Running": 3})
 
 
 def test_another_scheduler_is_a_difference(tmp_path):
-    found = diff(written(tmp_path / "a"), written(tmp_path / "b", scheduler="kube-scheduler")).differences
+    found = compare_runs(written(tmp_path / "a"), written(tmp_path / "b", scheduler="kube-scheduler")).differences
     told = [entry for entry in found if entry.what == "facts" and entry.detail == "scheduler"]
     assert (told[0].first, told[0].second) == ("kailab", "kube-scheduler")
 
@@ -369,7 +369,7 @@ def test_another_scheduler_is_a_difference(tmp_path):
 def test_a_test_in_one_run_only(tmp_path):
     one, two = written(tmp_path / "a"), written(tmp_path / "b")
     _remove_test(two)
-    assert [(d.what, d.test) for d in diff(one, two).differences] == [("only_in_first", "quota/test_two")]
+    assert [(d.what, d.test) for d in compare_runs(one, two).differences] == [("only_in_first", "quota/test_two")]
 
 
 def test_the_report_tells_expectations_and_reasons(run):

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from checks.cli import hunt
 from checks.hunting.random_sample import seeded
 from kailab.scenarios.running import run_scenario
-from kailab.scenarios.scenario import read_file
+from kailab.scenarios.scenario import read_scenario_file
 
 FAULTY = '''
 """kailab's scheduler, in which what non-preemptible work holds counts twice against its quota."""
@@ -92,7 +92,7 @@ def test_it_is_found_cut_down_and_kept_with_the_evidence_of_both(tmp_path: Path)
     (first, *_) = [one for one in told["clusters"] if one["state"] == "differs"]
     assert first["objects"] < len(list(seeded(first["seed"]).objects()))
     # What is kept is a scenario as anybody writes one, expecting what kailab decides.
-    (scenario,) = read_file(tmp_path / first["scenario"])
+    (scenario,) = read_scenario_file(tmp_path / first["scenario"])
     assert run_scenario(scenario, "kailab").differences == ()
     assert run_scenario(scenario, "faulty").differences
     for side in ("kailab", "faulty"):

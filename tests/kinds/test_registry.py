@@ -15,7 +15,7 @@ from kailab.evidence.redaction import keeps_label
 from kailab.model import kinds
 from kailab.model.kind import Kind, check_form
 from kailab.model.kinds import KINDS, kind_key, part, register, registered_kinds
-from kailab.scheduler.service.manifests import manifests
+from kailab.scheduler.service.manifests import scheduler_manifests
 
 WIDGET = Kind(group="example.com", kind="Widget", versions=("v2", "v1"), plural="widgets", short=("wd",))
 
@@ -129,11 +129,11 @@ def test_knowing_kinds_loads_no_controller_and_no_grouping() -> None:
 
 def test_a_kind_that_is_registered_may_be_read_by_the_scheduler() -> None:
     told = "apiGroups: [example.com]\n    resources: [widgets]"
-    assert told not in manifests("kai-scheduler", "registry.example.com/kailab:1")
+    assert told not in scheduler_manifests("kai-scheduler", "registry.example.com/kailab:1")
     with registered_kinds(WIDGET):
-        assert told in manifests("kai-scheduler", "registry.example.com/kailab:1")
+        assert told in scheduler_manifests("kai-scheduler", "registry.example.com/kailab:1")
     with registered_kinds(widget(owns_pods=False)):
-        assert told not in manifests("kai-scheduler", "registry.example.com/kailab:1")
+        assert told not in scheduler_manifests("kai-scheduler", "registry.example.com/kailab:1")
 
 
 def test_versions_of_kais_crds_stand_in_one_module() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.dispatcher import dispatch
-from kailab.replay.clusters.journeys import JOBS, DispatchedReplay, job_rows
+from kailab.replay.clusters.journeys import JOBS, DispatchedReplay, dispatched_job_rows
 from kailab.replay.trace import read_trace
 
 TEAMS = "name,submit,seconds,gpus,team"
@@ -53,7 +53,7 @@ def dispatched(trace: Path, clusters: Path, *, lasting: int | None = None, **oth
 
 def rows(found: DispatchedReplay) -> dict[str, dict[str, Any]]:
     """By the names of the jobs."""
-    return {row[0]: dict(zip(JOBS, row, strict=True)) for row in job_rows(found)}
+    return {row[0]: dict(zip(JOBS, row, strict=True)) for row in dispatched_job_rows(found)}
 
 
 def where(found: DispatchedReplay) -> dict[str, tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from kailab.engine import Dispatch, register_policy
 from kailab.errors import InputError, PolicyError
 from kailab.replay import tables
 from kailab.replay.clusters.figures import as_json, figures
-from kailab.replay.clusters.journeys import job_rows, timeline_rows
+from kailab.replay.clusters.journeys import cluster_timeline_rows, dispatched_job_rows
 from kailab.replay.clusters.replica import seconds_until_room
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.plan import ReplayPlan
@@ -68,7 +68,7 @@ def test_one_cluster_is_as_without_a_dispatcher(trace_file, tmp_path, jobs, chec
         name: [row[key] for key in same] for name, row in expected.items()
     }
     assert found.clusters["one"].balance == alone.balance
-    assert list(timeline_rows(found)) == [("one", *row) for row in tables.timeline_rows(alone)]
+    assert list(cluster_timeline_rows(found)) == [("one", *row) for row in tables.timeline_rows(alone)]
 
 
 def test_who_would_arrive_at_the_cut_has_not(trace_file, tmp_path) -> None:
@@ -117,7 +117,7 @@ def test_no_job_is_lost_or_in_two_places(
         assert row["ended"] is None or row["ended"] - row["began"] == seconds or row["evictions"]
     if lasting is None:
         assert all(table[f"j{n}"]["ended"] is not None for n, job in enumerate(jobs) if job[2] <= 8)
-    held = [(name, amount) for name, _, amount, _, _ in timeline_rows(found)]
+    held = [(name, amount) for name, _, amount, _, _ in cluster_timeline_rows(found)]
     assert all(amount <= (8000 if name == "west" else 1000 * (4 if limit is None else limit)) for name, amount in held)
     told = figures(found)
     assert told.total.jobs == sum(one.row.jobs for one in told.clusters) + told.with_dispatcher + told.on_way
@@ -153,8 +153,8 @@ def test_the_same_files_give_the_same_tables(trace_file, tmp_path) -> None:
         dispatch={"policy": "spill-over", "parameters": {"bound": 30}, "again": "40s"},
     )
     first, second = (dispatched(path, clusters) for _ in range(2))
-    assert list(job_rows(first)) == list(job_rows(second))
-    assert list(timeline_rows(first)) == list(timeline_rows(second))
+    assert list(dispatched_job_rows(first)) == list(dispatched_job_rows(second))
+    assert list(cluster_timeline_rows(first)) == list(cluster_timeline_rows(second))
     assert json.dumps(as_json(figures(first))) == json.dumps(as_json(figures(second)))
 
 

@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from kailab.errors import InputError
 from kailab.replay.clusters.cluster_file import SiteDefaults, dispatch_facts, read_sites
 from kailab.replay.clusters.dispatcher import dispatch
-from kailab.replay.clusters.figures import as_json, figures
-from kailab.replay.clusters.journeys import job_rows, timeline_rows
+from kailab.replay.clusters.figures import figures
+from kailab.replay.clusters.journeys import cluster_timeline_rows, dispatched_job_rows
 from kailab.replay.resume_file import ResumeFile
 from kailab.replay.trace import read_trace
 from tests.replay.clusters_file import TEAMS, clusters_file
@@ -47,7 +48,7 @@ def two(folder: Path, policy: str = "spill-over", **fields) -> Path:
 
 
 def told(done) -> tuple:
-    return as_json(figures(done)), list(job_rows(done)), list(timeline_rows(done))
+    return to_builtins(figures(done)), list(dispatched_job_rows(done)), list(cluster_timeline_rows(done))
 
 
 def interrupted(read, path: Path, lasting: int | None, at: list[int]):

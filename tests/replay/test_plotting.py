@@ -34,4 +34,4 @@ def test_the_figure_tells_what_the_tables_tell(trace_file, replayed, tmp_path) -
 )
 def test_where_no_figure_can_be_is_told_first(tmp_path, name, told) -> None:
     with pytest.raises(InputError, match=told):
-        plotting.check_target(tmp_path / name)
+        plotting.check_figure_target(tmp_path / name)

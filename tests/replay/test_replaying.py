@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from kailab.errors import InputError, InputErrors
 from kailab.replay import tables
 from kailab.replay.accounts import balance_at
 from kailab.replay.fleets import fleet_of_nodes
 from kailab.replay.queues import by_share, from_file, priorities_of
-from kailab.replay.summary import allocated, as_json, summarise
+from kailab.replay.summary import allocated, summarise
 from kailab.replay.trace import read_trace
 
 GPU_SECOND = 1000
@@ -216,7 +217,7 @@ def test_the_same_trace_gives_the_same_tables(trace_file, queue_file, replayed) 
         done = replayed(path, queues)
         target = path.with_name(f"jobs-{number}.csv")
         tables.write_table_file(target, tables.JOBS, tables.job_rows(done))
-        found.append((target.read_bytes(), json.dumps(as_json(summarise(done))), list(tables.timeline_rows(done))))
+        found.append((target.read_bytes(), json.dumps(to_builtins(summarise(done))), list(tables.timeline_rows(done))))
     assert found[0] == found[1]
 
 

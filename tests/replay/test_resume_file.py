@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from kailab.errors import InputError, StateError
 from kailab.replay import tables
@@ -19,7 +20,7 @@ from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import by_share
 from kailab.replay.resume_file import ResumeFile, resume_facts
 from kailab.replay.run import replay
-from kailab.replay.summary import as_json, summarise
+from kailab.replay.summary import summarise
 from kailab.replay.trace import read_trace
 
 HEADER = "name,submit,seconds,gpus,team"
@@ -54,7 +55,7 @@ def planned(trace_file, two_nodes):
 
 def told(done) -> tuple:
     """All that is told of a replay."""
-    return as_json(summarise(done)), list(tables.job_rows(done)), list(tables.timeline_rows(done))
+    return to_builtins(summarise(done)), list(tables.job_rows(done)), list(tables.timeline_rows(done))
 
 
 def interrupted(plan, path: Path, at: list[int]):

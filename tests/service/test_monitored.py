@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from kailab.cli.main import app
 from kailab.errors import InputError
 from kailab.model.manifests import load_text
-from kailab.scheduler.service.manifests import manifests, monitoring
+from kailab.scheduler.service.manifests import monitoring, scheduler_manifests
 
 OPERATOR = (
     "github.com/prometheus-operator/prometheus-operator@v0.79.2",
@@ -39,7 +39,7 @@ def within(selector: dict[str, str], labels: dict[str, str]) -> bool:
 def test_labels_and_ports_lead_to_where_the_scheduler_serves(plane, start) -> None:
     text = monitoring(NAMESPACE)
     monitor, service = of_kind(text, "ServiceMonitor"), of_kind(text, "Service")
-    deployment = of_kind(manifests(NAMESPACE, "registry.example.com/kailab:1.0"), "Deployment")
+    deployment = of_kind(scheduler_manifests(NAMESPACE, "registry.example.com/kailab:1.0"), "Deployment")
     assert service["metadata"]["namespace"] in monitor["spec"]["namespaceSelector"]["matchNames"]
     assert within(monitor["spec"]["selector"]["matchLabels"], service["metadata"]["labels"])
     assert monitor["spec"]["jobLabel"] in service["metadata"]["labels"]

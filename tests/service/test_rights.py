@@ -16,7 +16,7 @@ from kailab.engine.config import EngineConfig
 from kailab.errors import InputError, NotFound
 from kailab.model.kinds import KINDS
 from kailab.scheduler.service.election import Election
-from kailab.scheduler.service.manifests import manifests
+from kailab.scheduler.service.manifests import scheduler_manifests
 from kailab.scheduler.service.service_loop import SchedulerService, ServiceSettings
 
 USER = "system:serviceaccount:kai-scheduler:kailab-scheduler"
@@ -46,7 +46,7 @@ ELSEWHERE = {
 
 
 def documents():
-    return [document for document in yaml.safe_load_all(manifests("kai-scheduler", IMAGE)) if document]
+    return [document for document in yaml.safe_load_all(scheduler_manifests("kai-scheduler", IMAGE)) if document]
 
 
 def granted() -> set[Right]:
@@ -120,11 +120,11 @@ def test_nothing_is_granted_with_a_wildcard() -> None:
 @pytest.mark.parametrize(("namespace", "image"), [("Not_One", IMAGE), ("x", ""), ("x", "a b"), ("x", "${image}")])
 def test_what_can_not_be_a_namespace_or_an_image_is_refused(namespace, image) -> None:
     with pytest.raises(InputError):
-        manifests(namespace, image)
+        scheduler_manifests(namespace, image)
 
 
 def test_another_namespace_holds_the_lease_too() -> None:
-    objects = [document for document in yaml.safe_load_all(manifests("elsewhere", IMAGE)) if document]
+    objects = [document for document in yaml.safe_load_all(scheduler_manifests("elsewhere", IMAGE)) if document]
     (role,) = [one for one in objects if one["metadata"]["name"] == "kailab-scheduler-lease" and one["kind"] == "Role"]
     assert role["metadata"]["namespace"] == "elsewhere"
     (deployment,) = [one for one in objects if one["kind"] == "Deployment"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
-from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
+from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace_object, priority_class
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.polling import poll_until
 from kailab.cluster.protocol import Cluster, Object, find_object, object_exists
@@ -53,7 +53,7 @@ def install(cluster: Cluster, tell: Tell = lambda _: None) -> None:
         if there_value != value:
             tell(f"PriorityClass {name} has the value {there_value} here; with KAI it is {value}")
     for name in KAI_NAMESPACES:
-        _provide(cluster, "Namespace", namespace(name), tell)
+        _provide(cluster, "Namespace", namespace_object(name), tell)
 
 
 def installed(cluster: Cluster) -> list[tuple[str, str]]:

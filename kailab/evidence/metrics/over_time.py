@@ -23,7 +23,7 @@ from kailab.evidence import canonical
 from kailab.evidence.cycles import whole_cycles
 from kailab.evidence.entries import ClusterState, Decision, GroupWaits, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.history import LabHistory, PodPast
-from kailab.evidence.large_files import read_file
+from kailab.evidence.large_files import read_stored_file
 from kailab.evidence.metrics.families import (
     EventTally,
     FleetUse,
@@ -308,6 +308,6 @@ def encode_series(recording: Recording) -> bytes:
 def read_series(path: Path) -> list[MetricSeries]:
     """Read a file ``metrics.jsonl``. Raises EvidenceError."""
     try:
-        return [msgspec.json.decode(line, type=MetricSeries) for line in read_file(path).splitlines()]
+        return [msgspec.json.decode(line, type=MetricSeries) for line in read_stored_file(path).splitlines()]
     except (OSError, msgspec.MsgspecError) as error:
         raise EvidenceError(f"{path}: can't be read: {error}") from error

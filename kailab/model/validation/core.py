@@ -37,7 +37,7 @@ SCALARS: dict[str, Check] = {
     "pods": shapes.PODS,
     "float": shapes.number,
     "quantity": shapes.quantity,
-    "share": shapes.share,
+    "share": shapes.number_or_percentage,
     "memory": shapes.memory_text,
     "memory or bytes": shapes.memory_or_bytes,
     "memory factor": shapes.memory_factor,
@@ -66,7 +66,7 @@ def shape(type: str) -> Check:
             item, by, key = type[1:-1].partition(" by ")
             return shapes.named(shape(item), key) if by else shapes.items(shape(item))
         case "{":
-            return shapes.table(shape(type[1:-1]))
+            return shapes.map_of(shape(type[1:-1]))
         case "=":
             return shapes.one_of(*type[1:].split("|"))
         case "~":

@@ -33,7 +33,7 @@ from kailab.model.validation.fields import (
     is_service_label,
     shown,
 )
-from kailab.model.validation.shapes import Check, anything, items, one_of, record, table, whole
+from kailab.model.validation.shapes import Check, anything, items, map_of, one_of, record, whole
 
 
 def text(fits: Callable[[str], object], expected: str) -> Check:
@@ -283,7 +283,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
         "sessionAffinity": one_of("", "ClientIP", "None"),
         "externalTrafficPolicy": one_of("", "Cluster", "Local"),
         "internalTrafficPolicy": one_of("Cluster", "Local"),
-        "selector": table(text(is_label_value, VALUE_RULE)),
+        "selector": map_of(text(is_label_value, VALUE_RULE)),
     },
     "V1ServicePort": {"port": whole(1, 65535), "targetPort": _target, "protocol": PROTOCOL, "name": LABEL},
     "V1IngressSpec": {"ingressClassName": SUBDOMAIN},
@@ -622,7 +622,7 @@ def _below_field(type: str) -> Check | None:
         return items(inner) if inner is not None else None
     if type[0] == "{":
         inner = _below_field(type[1:-1])
-        return table(inner) if inner is not None else None
+        return map_of(inner) if inner is not None else None
     if type in core.SCALARS or type[0] == "=":
         return None
     return _rules(type) if _has_rules(type) else None

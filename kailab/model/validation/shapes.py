@@ -58,7 +58,7 @@ def int_or_text(value: Any) -> list[Fault] | None:
     return None if type(value) in (int, str) else _wrong(value, "a whole number or text")
 
 
-def share(value: Any) -> list[Fault] | None:
+def number_or_percentage(value: Any) -> list[Fault] | None:
     """A number, or a percentage as text."""
     if type(value) is int:
         return COUNT(value)
@@ -187,7 +187,7 @@ def named(of: Check, key: str = "name") -> Check:
     return check
 
 
-def table(of: Check) -> Check:
+def map_of(of: Check) -> Check:
     """A mapping of any names to values that satisfy a check."""
 
     def check(value: Any) -> list[Fault] | None:
@@ -275,7 +275,7 @@ def shape_of_schema(schema: dict[str, Any]) -> Check:
     match schema.get("type"):
         case "object":
             if "additionalProperties" in schema:
-                return table(shape_of_schema(schema["additionalProperties"]))
+                return map_of(shape_of_schema(schema["additionalProperties"]))
             fields = {name: shape_of_schema(inner) for name, inner in (schema.get("properties") or {}).items()}
             return record(fields, tuple(schema.get("required") or ()))
         case "array":

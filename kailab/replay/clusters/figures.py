@@ -173,11 +173,6 @@ def figures(replay: DispatchedReplay) -> DispatchFigures:
     )
 
 
-def as_json(figures: DispatchFigures) -> dict[str, Any]:
-    """Convert to plain values."""
-    return msgspec.to_builtins(figures)
-
-
 def _cost(site: ClusterSite, replayed: CompletedReplay) -> float | None:
     """The cost as it is paid, not rounded."""
     exact = costs_of(replayed)

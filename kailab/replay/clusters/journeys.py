@@ -117,7 +117,7 @@ JOBS = (
 TIMELINE = ("cluster", *tables.TIMELINE)
 
 
-def job_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
+def dispatched_job_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
     """One row for each job, by arrival.
 
     Times are seconds after the first arrival, or None. ``sent``: when it was sent to its present cluster; ``way``:
@@ -139,7 +139,7 @@ def job_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
         )  # fmt: skip
 
 
-def timeline_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
+def cluster_timeline_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
     """The timeline of each cluster, in the order of the file."""
     for name, replayed in replay.clusters.items():
         for row in tables.timeline_rows(replayed):

@@ -100,4 +100,4 @@ def container_requests(spec: Mapping[str, Any]) -> tuple[ContainerRequest, ...]:
 
 
 def _request(container: Mapping[str, Any], stage: Literal["app", "sidecar", "init"]) -> ContainerRequest:
-    return ContainerRequest(amounts=tuple(sorted(requests.container_amounts(container).items())), stage=stage)
+    return ContainerRequest(amounts=tuple(sorted(requests.container_totals(container).items())), stage=stage)

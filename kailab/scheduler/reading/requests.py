@@ -24,7 +24,7 @@ def amount_in_units(resource: str, quantity: Any) -> int:
         return 0
 
 
-def container_amounts(container: Mapping[str, Any]) -> Totals:
+def container_totals(container: Mapping[str, Any]) -> Totals:
     """The requests of one container; limits where there is no request."""
     resources = container.get("resources")
     if not resources:
@@ -39,13 +39,13 @@ def sum_of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
     """The plain sum over containers, as KAI's podgroupcontroller counts."""
     total: Totals = {}
     for container in containers:
-        add_amounts(total, container_amounts(container))
+        add_amounts(total, container_totals(container))
     return total
 
 
 def pod_amounts(spec: Mapping[str, Any]) -> Totals:
     """The requests of the whole pod on its node."""
-    return sum_over_pod(spec, container_amounts, _overhead)
+    return sum_over_pod(spec, container_totals, _overhead)
 
 
 def _overhead(overhead: Mapping[str, Any]) -> Totals:

@@ -1,6 +1,6 @@
 """Run a real KAI beside a control plane: its programs as local processes, without KAI's operator.
 
-``KaiProcesses`` prepares the cluster and starts the programs that ``programs_of`` lists, each with the flags that its release has and
+``KaiProcesses`` prepares the cluster and starts the programs that ``kai_programs`` lists, each with the flags that its release has and
 with its own ports, so that several labs can share a machine. Some releases have programs with ports that no flag changes.
 ``KaiIdleDetector`` counts whole scheduling cycles since the last change: a fixed pause would be too long on a quiet machine and too
 short on a busy one.
@@ -170,7 +170,7 @@ class KaiPrograms(NamedTuple):
     pods: WebhookServer | None
 
 
-def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> KaiPrograms:
+def kai_programs(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> KaiPrograms:
     """The programs, on free ports. ``configured``: further arguments of the scheduler. ``tell`` receives which programs are left out and why."""
     metrics, plugins, grouper, grouper_probe, binder, binder_probe, webhook, queues, groups, groups_probe = free_ports(
         10
@@ -335,7 +335,7 @@ class KaiProcesses(programs.LocalProcesses):
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
         write_text(path, settings.conf)
         arguments = (f"--scheduler-conf={path.absolute()}", *settings.flags)
-        programs.on_free_ports(lambda: self._run(cluster, programs_of(self._plane, kai, arguments, tell)))
+        programs.on_free_ports(lambda: self._run(cluster, kai_programs(self._plane, kai, arguments, tell)))
 
     def _run(self, cluster: Cluster, made: KaiPrograms) -> None:
         # An earlier release may have been killed without removing it.

@@ -122,13 +122,13 @@ def _patience(pod: Object, taint: Mapping[str, Any]) -> float | None:
     """Seconds that the pod tolerates a taint; None: for ever."""
     for toleration in pod["spec"].get("tolerations") or ():
         # Any toleration counts, also of everything: DefaultTolerationSeconds then adds none of its own.
-        if tolerates(toleration, taint):
+        if covers_taint(toleration, taint):
             seconds = toleration.get("tolerationSeconds")
             return None if seconds is None else max(0.0, float(seconds))
     return float(TOLERATION_SECONDS) if taint["key"] in (NOT_READY, UNREACHABLE) else 0.0
 
 
-def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def covers_taint(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):

@@ -66,7 +66,7 @@ def header_of(data: bytes, magic: str) -> tuple[SealHeader, bytes]:
     return header, body
 
 
-def check(header: SealHeader, body: bytes) -> None:
+def check_body(header: SealHeader, body: bytes) -> None:
     """Raises DamagedFile with the reason."""
     if len(body) != header.length:
         raise DamagedFile(f"{header.length} bytes expected, {len(body)} found")

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
+from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check_body, header_of, seal
 from kailab.errors import InputError, NoLabHere, NoStateFile, StateError, os_errors_as
 from kailab.model import decoding
 from kailab.model.files import read_bytes
@@ -121,7 +121,7 @@ def read_state(path: Path) -> dict[str, Any]:
             f"use the kailab that wrote it, or {_FRESH}"
         )
     try:
-        check(header, body)
+        check_body(header, body)
         state: dict[str, Any] = dict(decoding.decode_msgpack(body, dict[str, msgspec.Raw]))
         for name, raw in state.items():
             if name in PACKED:

@@ -23,7 +23,7 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _INTERVAL = re.compile(r"[1-9][0-9]*(ms|s|m|h)")
 
 
-def manifests(namespace: str, image: str) -> str:
+def scheduler_manifests(namespace: str, image: str) -> str:
     """RBAC and Deployment as YAML text. Raises InputError for an invalid namespace or image."""
     _check_namespace(namespace)
     if not image or re.search(r"[\s\"'{}#,\[\]]", image):
@@ -33,7 +33,7 @@ def manifests(namespace: str, image: str) -> str:
 
 
 def monitoring(namespace: str, interval: str = "30s", labels: Mapping[str, str] | None = None) -> str:
-    """A Service and a ServiceMonitor (monitoring.coreos.com/v1) for the scheduler of ``manifests``, as YAML text. ``labels``: labels of the
+    """A Service and a ServiceMonitor (monitoring.coreos.com/v1) for the scheduler of ``scheduler_manifests``, as YAML text. ``labels``: labels of the
     ServiceMonitor, by which a Prometheus selects it. Raises InputError for invalid values."""
     _check_namespace(namespace)
     if not _INTERVAL.fullmatch(interval):
