@@ -9,14 +9,8 @@ manifests      YAML of a project that a cluster needs
 """
 
 from kailab.components.acquisition import AcquisitionMethod, Addon, find_addon, get_addon, get_components, get_program
-from kailab.components.cache import CacheEntry, ComponentCache
-from kailab.components.errors import (
-    DamagedComponent,
-    DownloadFailed,
-    MissingComponents,
-    WrongChecksum,
-    WrongComponent,
-)
+from kailab.components.cache import ComponentCache
+from kailab.components.errors import DamagedComponent, MissingComponents, WrongChecksum, WrongComponent
 from kailab.components.lookup import FOLDER, ComponentSet, find_components, find_program
 from kailab.components.manifests import ComponentManifests
 from kailab.components.pins import (
@@ -24,13 +18,11 @@ from kailab.components.pins import (
     DEFAULT_KUBERNETES,
     HELM,
     KIND,
-    KUBERNETES,
     PROGRAMS,
     VCLUSTER,
     VCLUSTER_CHART,
     DownloadSources,
     Pin,
-    kubernetes_version,
     pins,
 )
 
@@ -40,18 +32,15 @@ __all__ = [
     "FOLDER",
     "HELM",
     "KIND",
-    "KUBERNETES",
     "PROGRAMS",
     "VCLUSTER",
     "VCLUSTER_CHART",
     "AcquisitionMethod",
     "Addon",
-    "CacheEntry",
     "ComponentCache",
     "ComponentManifests",
     "ComponentSet",
     "DamagedComponent",
-    "DownloadFailed",
     "DownloadSources",
     "MissingComponents",
     "Pin",
@@ -63,6 +52,5 @@ __all__ = [
     "get_addon",
     "get_components",
     "get_program",
-    "kubernetes_version",
     "pins",
 ]

@@ -4,6 +4,6 @@
 """
 
 from kailab.operators.processes import OperatorFailed, Operators
-from kailab.operators.registry import OPERATORS, Operator, choose_operators
+from kailab.operators.registry import OPERATORS, choose_operators
 
-__all__ = ["OPERATORS", "Operator", "OperatorFailed", "Operators", "choose_operators"]
+__all__ = ["OPERATORS", "OperatorFailed", "Operators", "choose_operators"]

@@ -6,6 +6,6 @@ the evidence and ``LabFormBuilder`` builds its data: ``moments`` takes cycles, s
 form, and ``viewer`` has the scripts that show it.
 """
 
-from kailab.report.summary import FORMATS, render
+from kailab.report.summary import render
 
-__all__ = ["FORMATS", "render"]
+__all__ = ["render"]

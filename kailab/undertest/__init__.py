@@ -6,8 +6,3 @@
 - ``kailab``, ``kai``, ``kube_scheduler``, ``two_schedulers``, ``kueue``, ``scheduler_plugins``, ``volcano``, ``yunikorn``: the
   schedulers.
 """
-
-from kailab.undertest.registry import SCHEDULERS, BackendConflict, SchedulerKind
-from kailab.undertest.selection import choose_scheduler
-
-__all__ = ["SCHEDULERS", "BackendConflict", "SchedulerKind", "choose_scheduler"]

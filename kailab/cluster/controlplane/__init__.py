@@ -10,6 +10,6 @@ kwok              KWOK, for control planes and for kind clusters
 
 from kailab.cluster.controlplane.cluster_folder import running
 from kailab.cluster.controlplane.control_plane import ControlPlane, take_down
-from kailab.cluster.controlplane.supervision import ControlPlaneFailed, ProcessStatus
+from kailab.cluster.controlplane.supervision import ControlPlaneFailed
 
-__all__ = ["ControlPlane", "ControlPlaneFailed", "ProcessStatus", "running", "take_down"]
+__all__ = ["ControlPlane", "ControlPlaneFailed", "running", "take_down"]
