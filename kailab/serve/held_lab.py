@@ -57,8 +57,7 @@ def restore_undo_point(path: Path, before: UndoPoint) -> None:
 class UndoHistory:
     """Undo points, oldest first, limited by number and by bytes."""
 
-    def __init__(self, most: int = MOST_CHANGES, most_bytes: int = MOST_BYTES) -> None:
-        self._most, self._most_bytes = most, most_bytes
+    def __init__(self) -> None:
         self._before: list[UndoPoint] = []
 
     @property
@@ -67,8 +66,8 @@ class UndoHistory:
 
     def push(self, before: UndoPoint) -> None:
         self._before.append(before)
-        while len(self._before) > self._most or (
-            len(self._before) > 1 and sum(len(point.file) for point in self._before) > self._most_bytes
+        while len(self._before) > MOST_CHANGES or (
+            len(self._before) > 1 and sum(len(point.file) for point in self._before) > MOST_BYTES
         ):
             del self._before[0]
 

@@ -35,7 +35,7 @@ class CellRecorder(Observer):
         self._waits: dict[str, tuple[str, ...]] = {}
         self._classes: dict[str, str] = {}
         self._pods: dict[str, _Pod] = {}
-        self._open = _OpenPhase((), 0.0, {})
+        self._open = _OpenPhase(0.0, {})
 
     def on_opened(self, opening: LabOpening) -> None:
         self._cluster = opening.cluster
@@ -71,7 +71,7 @@ class CellRecorder(Observer):
 
     def _begin(self) -> None:
         assert self._cluster is not None
-        self._open = _OpenPhase((), self._cluster.now(), self._held())
+        self._open = _OpenPhase(self._cluster.now(), self._held())
 
     def _end(self) -> None:
         if self._open.operations:
@@ -167,8 +167,8 @@ class _Pod:
 class _OpenPhase:
     """The current phase."""
 
-    def __init__(self, operations: Sequence[str], begun: float, held: dict[str, int]) -> None:
-        self.operations = list(operations)
+    def __init__(self, begun: float, held: dict[str, int]) -> None:
+        self.operations: list[str] = []
         self.begun = begun
         self.settled = False
         self.removes_pods = False

@@ -248,8 +248,8 @@ def node_refs(table: NodeTable, nodes: Iterable[int]) -> tuple[ObjectRef, ...]:
     return tuple(ObjectRef("Node", "", table.nodes[int(i)].name) for i in nodes)
 
 
-def node_names(table: NodeTable, nodes: Sequence[int] | np.ndarray, limit: int = 4) -> str:
-    return some([table.nodes[int(i)].name for i in nodes], limit)
+def node_names(table: NodeTable, nodes: Sequence[int] | np.ndarray) -> str:
+    return some([table.nodes[int(i)].name for i in nodes], 4)
 
 
 def nodes_that(nodes: Sequence[int] | np.ndarray, table: NodeTable, rest: str) -> str:
@@ -298,11 +298,11 @@ def requirement_text(requirement: Requirement) -> str:
     return f"{requirement.key} {words[requirement.operator]}{text}"
 
 
-def by_value(positions: Iterable[int], value: Callable[[int], str], limit: int = 5) -> str:
+def by_value(positions: Iterable[int], value: Callable[[int], str]) -> str:
     """``L40S (2 nodes), A100 (1 node)``: the values that nodes have, the most frequent first."""
     counts: dict[str, int] = {}
     for i in positions:
         text = value(int(i))
         counts[text] = counts.get(text, 0) + 1
     order = sorted(counts, key=lambda text: (-counts[text], text))
-    return some([f"{text} ({count(counts[text], 'node')})" for text in order], limit)
+    return some([f"{text} ({count(counts[text], 'node')})" for text in order], 5)

@@ -82,9 +82,8 @@ class ReservationPods:
     """Keeps exactly one reservation for every shared GPU (a ``Preparation``). Reservations that others made count too, but are never
     deleted. The first step deletes what an earlier scheduler left behind."""
 
-    def __init__(self, cluster: Cluster, image: str = IMAGE) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._image = image
         self._watch = cluster.watch(("Pod",))
         self._sharing: dict[str, dict[str, Object]] = {}  # group -> UID -> pod
         self._groups_of: dict[str, tuple[str, ...]] = {}
@@ -145,8 +144,7 @@ class ReservationPods:
     def _reserve(self, groups: Mapping[str, tuple[str, Object]]) -> dict[str, ApiError]:
         """Make reservations. ``groups``: group -> (node, a pod that shares it). Returns the errors by group."""
         pods = [
-            reservation_pod(node, group, pod["spec"].get("tolerations") or (), self._image)
-            for group, (node, pod) in groups.items()
+            reservation_pod(node, group, pod["spec"].get("tolerations") or ()) for group, (node, pod) in groups.items()
         ]
         refused: dict[str, ApiError] = {}
         for group, outcome in zip(groups, self._cluster.write_all([[CreateWrite(pod)] for pod in pods]), strict=True):
