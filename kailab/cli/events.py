@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import labfile, options, terminal
-from kailab.cli.options import TextOrJson, parse_seconds
+from kailab.cli.options import TextOrJson, parse_span
 from kailab.cli.table import format_age, render_table
 from kailab.errors import InputError
 from kailab.model.objects import Object, involved_of
@@ -44,22 +44,18 @@ def events(
 ) -> None:
     """List the events of the lab by workload, the latest first: one row for each workload and reason, with the number of events and objects,
     and the latest message."""
-    from kailab.cli.selection import parse_targets
+    from kailab.cli.selection import parse_subject
     from kailab.evidence.workload_events import workload_events
 
-    targets = parse_targets(words) if words else []
-    if len(targets) > 1 or any(len(target.names) != 1 for target in targets):
-        raise InputError("expected one subject: KIND NAME or KIND/NAME")
+    target = parse_subject(words)
     if types not in ("", "Normal", "Warning"):
         raise InputError(f"--types: expected Normal or Warning, not {types!r:.40}")
-    span = parse_seconds("--since", since) if since else None
-    if span is not None and span <= 0:
-        raise InputError(f"--since: expected a span of time above 0, not {since}")
+    span = parse_span("--since", since)
     with labfile.read_lab(state) as lab:
         history, now = labfile.history_of(state, lab), lab.now
-        found = lab.get("events", namespace=None if all_namespaces or targets else namespace)
-        kind, name = (lab.kind(targets[0].kind), targets[0].names[0]) if targets else ("", "")
-        if targets:
+        found = lab.get("events", namespace=None if all_namespaces or target else namespace)
+        kind, name = (lab.kind(target.kind), target.names[0]) if target else ("", "")
+        if target:
             found = _about(found, history, kind, name, namespace)
             if not found:
                 # Raises NotFound for a name that does not exist.

@@ -26,6 +26,14 @@ def parse_seconds(option: str, text: str) -> float:
         raise InputError(f"{option}: {error}") from None
 
 
+def parse_span(option: str, text: str) -> float | None:
+    """Parse a span of time above 0; None for an empty text. Raises InputError that names the option."""
+    span = parse_seconds(option, text) if text else None
+    if span is not None and span <= 0:
+        raise InputError(f"{option}: expected a span of time above 0, not {text}")
+    return span
+
+
 def parse_limit(option: str, text: str) -> float:
     """Parse a time limit; infinite if there is none. Raises InputError that names the option."""
     if text.strip().lower() == "none":

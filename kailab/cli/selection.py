@@ -73,6 +73,14 @@ def parse_targets(words: Sequence[str], others: Sequence[str] = ()) -> list[Kind
     return [KindNames(resolve(kind, others), names) for kind in kinds if kind] or parse_targets(())
 
 
+def parse_subject(words: Sequence[str]) -> KindNames | None:
+    """Parse arguments that name at most one object; None without arguments. Raises InputError."""
+    targets = parse_targets(words) if words else []
+    if len(targets) > 1 or any(len(target.names) != 1 for target in targets):
+        raise InputError("expected one subject: KIND NAME or KIND/NAME")
+    return targets[0] if targets else None
+
+
 CUT = "…"
 
 what_argument = click.argument(

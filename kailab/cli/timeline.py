@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kailab.cli import labfile, options, terminal
-from kailab.cli.options import TextOrJson, parse_seconds
+from kailab.cli.options import TextOrJson, parse_span
 from kailab.errors import InputError
 
 LAB = "lab"
@@ -39,17 +39,13 @@ def timeline(
     The source is the lab that is up, or the evidence of a test: RUN/TEST, a test of the latest run, or a run with one test. Without
     KIND NAME, the timeline covers all pods.
     """
-    from kailab.cli.selection import parse_targets
+    from kailab.cli.selection import parse_subject
     from kailab.evidence.eviction_chains import EvictionHistory, eviction_history, latest_moment
     from kailab.evidence.subject_timeline import SubjectTimeline, subject_pods, subject_timeline
 
     source, subject = _split(words)
-    targets = parse_targets(subject) if subject else []
-    if len(targets) > 1 or any(len(target.names) != 1 for target in targets):
-        raise InputError("expected one subject: KIND NAME or KIND/NAME")
-    span = parse_seconds("--since", since) if since else None
-    if span is not None and span <= 0:
-        raise InputError(f"--since: expected a span of time above 0, not {since}")
+    target = parse_subject(subject)
+    span = parse_span("--since", since)
     if source == LAB:
         with labfile.read_lab(state) as lab:
             history, now = labfile.history_of(state, lab), lab.now - lab.opened
@@ -57,7 +53,7 @@ def timeline(
         history = labfile.history_in(evidence, source)
         now = latest_moment(history)
     start = 0.0 if span is None else max(0.0, now - span)
-    kind, name = (targets[0].kind, targets[0].names[0]) if targets else ("", "")
+    kind, name = (target.kind, target.names[0]) if target else ("", "")
     result: EvictionHistory | SubjectTimeline = subject_timeline(history, kind, name, namespace, start)
     if evictions:
         result = eviction_history(history, start, subject_pods(history, kind, name, namespace))

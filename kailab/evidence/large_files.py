@@ -9,7 +9,7 @@ import errno
 import gzip
 from pathlib import Path
 
-from kailab.errors import InputError, Where
+from kailab.errors import EvidenceError, InputError, Where, os_errors_as
 from kailab.model.files import file_bytes, unpacked
 from kailab.model.private_files import write_bytes
 
@@ -47,3 +47,9 @@ def read_stored_file(path: Path) -> bytes:
         return unpacked(content, Where())
     except InputError as error:
         raise OSError(errno.EINVAL, error.message, str(path)) from None
+
+
+def read_evidence_file(path: Path) -> bytes:
+    """As ``read_stored_file``, but raises EvidenceError."""
+    with os_errors_as(EvidenceError, f"{path}: can't be read"):
+        return read_stored_file(path)

@@ -36,7 +36,7 @@ from kailab.evidence.entries import (
     TimelineEntry,
 )
 from kailab.evidence.history import LabHistory, time_states
-from kailab.evidence.large_files import SUFFIX, read_stored_file
+from kailab.evidence.large_files import SUFFIX, read_evidence_file
 from kailab.evidence.recorder import RESULT, ResultHead, check_format
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem, run_digest, test_folders
 from kailab.model import decoding
@@ -142,7 +142,7 @@ class TestEvidence:
 
     def text(self, lab: str, file: str) -> str:
         """The text of a file that is no list of entries."""
-        return _bytes(self.path / lab / file).decode(errors="replace")
+        return read_evidence_file(self.path / lab / file).decode(errors="replace")
 
 
 def _opened(decisions: Sequence[Decision]) -> float:
@@ -349,14 +349,14 @@ def _check_run(path: Path, tests: set[str]) -> list[FileProblem]:
         return [*problems, FileProblem("missing", sums.SUMS_FILE)]
     except (OSError, ValueError) as error:
         return [*problems, FileProblem("damaged", sums.SUMS_FILE, str(error))]
-    if facts.get("sums") != sums.digest(_bytes(path / sums.SUMS_FILE)):
+    if facts.get("sums") != sums.digest(read_evidence_file(path / sums.SUMS_FILE)):
         problems.append(FileProblem("changed", sums.SUMS_FILE))
     for file, expected in listing.items():
         name = file.removesuffix(f"/{sums.SUMS_FILE}")
         if name not in tests:
             problems.append(FileProblem("missing", name))
         # A missing file is reported by the check of the test.
-        elif (path / file).exists() and sums.digest(_bytes(path / file)) != expected:
+        elif (path / file).exists() and sums.digest(read_evidence_file(path / file)) != expected:
             problems.append(FileProblem("changed", file))
     listed = {file.removesuffix(f"/{sums.SUMS_FILE}") for file in listing}
     return problems + [FileProblem("extra", name) for name in sorted(tests - listed)]
@@ -366,7 +366,9 @@ def _as_written(path: Path) -> bool:
     """True if a file without a checksum has exactly the text that kailab writes for its content. Another text could contain a key twice, which readers
     interpret differently."""
     try:
-        return not path.is_symlink() and _bytes(path) == canonical.pretty_json(_decode(path, dict[str, Any]))
+        return not path.is_symlink() and read_evidence_file(path) == canonical.pretty_json(
+            _decode(path, dict[str, Any])
+        )
     except (OSError, EvidenceError):
         return False
 
@@ -389,17 +391,12 @@ def _summary(path: Path) -> RunSummary:
     return RunSummary(path.name, path, facts, dict(outcomes))
 
 
-def _bytes(path: Path) -> bytes:
-    with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        return read_stored_file(path)
-
-
 def _decode(path: Path, type: type[T]) -> T:
-    return _decoded(_bytes(path), type, path)
+    return _decoded(read_evidence_file(path), type, path)
 
 
 def _decode_lines(path: Path, type: Any) -> list[Any]:
-    return [_decoded(line, type, path) for line in _bytes(path).splitlines()]
+    return [_decoded(line, type, path) for line in read_evidence_file(path).splitlines()]
 
 
 def _decoded(content: bytes, type: type[T], path: Path) -> T:

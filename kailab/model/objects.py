@@ -129,6 +129,11 @@ def involved_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
     return involved if isinstance(involved, dict) else _NOTHING
 
 
+def reserving_pods(claim: Mapping[str, Any]) -> list[str]:
+    """The UIDs for which a ResourceClaim is reserved."""
+    return [str(user["uid"]) for user in status_of(claim).get("reservedFor") or () if user.get("uid")]
+
+
 def spec_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """``spec``, or an empty mapping."""
     return obj.get("spec") or _NOTHING

@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from kailab.errors import EvidenceError, os_errors_as
+from kailab.errors import EvidenceError
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.cycles import RecordedCycle
-from kailab.evidence.large_files import read_stored_file, stored_path
+from kailab.evidence.large_files import read_evidence_file, stored_path
 from kailab.report.page_data import NONE, RawIndex
 
 SEPARATOR = b"\x1e"
@@ -86,21 +86,21 @@ class RawTextFiles:
 
     def lines(self, file: str) -> int:
         path = self._folder / file
-        return self.add(file, LINE, _content(path).splitlines()) if stored_path(path).exists() else NONE
+        return self.add(file, LINE, read_evidence_file(path).splitlines()) if stored_path(path).exists() else NONE
 
     def items(self, file: str) -> int:
         path = self._folder / file
         if not stored_path(path).exists():
             return NONE
-        return self.add(file, "", [bytes(item) for item in _decoded(_content(path), list[msgspec.Raw], path)])
+        return self.add(file, "", [bytes(item) for item in _decoded(read_evidence_file(path), list[msgspec.Raw], path)])
 
     def whole(self, file: str) -> int:
         path = self._folder / file
-        return self.add(file, LINE, [_content(path)]) if stored_path(path).exists() else NONE
+        return self.add(file, LINE, [read_evidence_file(path)]) if stored_path(path).exists() else NONE
 
     def rows(self, file: str, *kinds: str) -> dict[str, int]:
         path = self._folder / file
-        lists = _decoded(_content(path), dict[str, msgspec.Raw], path)
+        lists = _decoded(read_evidence_file(path), dict[str, msgspec.Raw], path)
         return {kind: self.add(file, kind, split_json_list(lists[kind])) for kind in kinds if kind in lists}
 
     def add(self, file: str, place: str, entries: Sequence[bytes]) -> int:
@@ -162,11 +162,6 @@ class _CycleLine:
 def split_json_list(text: bytes | msgspec.Raw) -> list[bytes]:
     """The items of a JSON list as raw text."""
     return [bytes(item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
-
-
-def _content(path: Path) -> bytes:
-    with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        return read_stored_file(path)
 
 
 def _decoded(content: bytes, type: type[T], path: Path) -> T:

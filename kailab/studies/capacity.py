@@ -237,21 +237,17 @@ class CapacitySearch:
         pass too."""
         most = self._question.most * given
         low, high = 0, given
-        while not self._keeps_in_proportion(high):
-            if high >= most:
-                return None
-            low, high = high, min(2 * high, most)
         while True:
+            while not self._keeps_in_proportion(high):
+                if high >= most:
+                    return None
+                low, high = high, min(2 * high, most)
             high = self._bisected(low, high, self._keeps_in_proportion)
             beyond = high + self._step
             if beyond > most or self._keeps_in_proportion(beyond):
                 return self._sizes.in_proportion(high)
             low = beyond
             high = beyond + self._step
-            while not self._keeps_in_proportion(high):
-                if high >= most:
-                    return None
-                low, high = high, min(2 * high, most)
 
     def _fewer_of_each(self, nodes: Nodes) -> Nodes:
         """Reduce each model until no step can be removed from any of them."""

@@ -20,6 +20,7 @@ from kailab.model.objects import (
     name_of,
     object_key,
     owner_references,
+    reserving_pods,
     status_of,
     uid_of,
 )
@@ -118,7 +119,7 @@ class ResourceClaimController:
 
     def _index(self, claim: Object, key: Key, there: bool) -> None:
         owner = _owner(claim)
-        for index, uids in ((self._reserved, _users(claim)), (self._made, [owner] if owner else [])):
+        for index, uids in ((self._reserved, reserving_pods(claim)), (self._made, [owner] if owner else [])):
             for uid in uids:
                 keys = index.setdefault(uid, {})
                 if there:
@@ -234,7 +235,3 @@ def _owner(claim: Object) -> str:
         if reference.get("kind") == "Pod" and reference.get("controller"):
             return str(reference["uid"])
     return ""
-
-
-def _users(claim: Object) -> list[str]:
-    return [str(user["uid"]) for user in status_of(claim).get("reservedFor") or () if user.get("uid")]

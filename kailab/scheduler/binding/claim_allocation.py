@@ -20,7 +20,16 @@ from kailab.engine.snapshot.devices import DeviceChoice, DeviceId, choose_device
 from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
-from kailab.model.objects import is_terminating, metadata_of, name_of, namespace_of, spec_of, status_of, uid_of
+from kailab.model.objects import (
+    is_terminating,
+    metadata_of,
+    name_of,
+    namespace_of,
+    reserving_pods,
+    spec_of,
+    status_of,
+    uid_of,
+)
 from kailab.scheduler.binding import Binding
 from kailab.scheduler.reading.claims import DeviceInventory, held_devices, made_claims, read_device_requests
 
@@ -296,7 +305,7 @@ class ClaimAllocator:
                 # Events of two claims may arrive in either order: the device may already belong to the other one.
                 if self._taken.get(device) == key:
                     del self._taken[device]
-            for user in _users(before):
+            for user in reserving_pods(before):
                 self._users.get(user, {}).pop(key, None)
                 if not self._users.get(user, True):
                     del self._users[user]
@@ -304,7 +313,7 @@ class ClaimAllocator:
             return
         self._claims[key] = claim
         self._taken.update(dict.fromkeys(held_devices(claim), key))
-        for user in _users(claim):
+        for user in reserving_pods(claim):
             self._users.setdefault(user, {})[key] = None
 
 
@@ -315,7 +324,3 @@ def _versions(changes: Mapping[Key, _ClaimUpdate]) -> dict[Key, str]:
 def _finalizers(key: Key, names: Sequence[str], version: str) -> PatchWrite:
     metadata = {"finalizers": list(names) or None, "resourceVersion": version}
     return PatchWrite("ResourceClaim", key[1], key[0], {"metadata": metadata})
-
-
-def _users(claim: Object) -> list[str]:
-    return [str(user["uid"]) for user in status_of(claim).get("reservedFor") or () if user.get("uid")]
