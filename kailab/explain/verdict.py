@@ -16,9 +16,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from kailab.cluster.protocol import Object
-from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, repeat_cycle
-from kailab.engine.decisions import Decisions
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import OthersGone, Relaxation
 from kailab.engine.snapshot.records import Status
@@ -47,7 +45,7 @@ def runs_alone(cycles: RelaxedCycles, now: float, tasks: Set[str], ending: Set[s
     if ending:
         snapshot = _without_tasks(snapshot, {task.uid for task in snapshot.tasks if task.node} & ending)
     for _ in range(MOST_CYCLES):
-        config, decisions = repeat_cycle(partial(_decide_at, snapshot, now), config)
+        config, decisions = repeat_cycle(partial(decide, snapshot, now=now), config)
         config = structs.replace(config, promised=decisions.heirs)
         placed = {bind.task: bind for bind in decisions.binds}
         waiting -= placed.keys()
@@ -70,10 +68,6 @@ def runs_alone(cycles: RelaxedCycles, now: float, tasks: Set[str], ending: Set[s
 
 def _without_tasks(snapshot: Snapshot, uids: Set[str]) -> Snapshot:
     return structs.replace(snapshot, tasks=tuple(task for task in snapshot.tasks if task.uid not in uids))
-
-
-def _decide_at(snapshot: Snapshot, now: float, config: EngineConfig) -> Decisions:
-    return decide(snapshot, config, now)
 
 
 def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:

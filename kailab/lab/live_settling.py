@@ -178,7 +178,9 @@ class PendingChanges:
         if phase in ENDED_PHASES:
             return ""
         if not spec.get("nodeName"):
-            return "waits for the scheduler" if self._considers(pod) and not _has_scheduler_condition(pod) else ""
+            return (
+                "waits for the scheduler" if self._considers(pod) and condition_of(pod, "PodScheduled") is None else ""
+            )
         if phase == "Pending" and node is not None and is_ready(node, unreported=True):
             return "is starting" if _seconds(notes.get(labels.READY_SECONDS), READY_SECONDS) <= PROMPT_SECONDS else ""
         return ""
@@ -203,11 +205,6 @@ def _last_seen(event: Object) -> float:
     """When an event was last reported; 0 if it does not say so. Times of events have whole seconds."""
     text = event.get("lastTimestamp") or event.get("eventTime")
     return parse_time(text) if text else 0.0
-
-
-def _has_scheduler_condition(pod: Object) -> bool:
-    """True if a scheduler has written a condition to a pod."""
-    return condition_of(pod, "PodScheduled") is not None
 
 
 def _seconds(text: Any, default: float) -> float:

@@ -29,10 +29,6 @@ class ModelShortage(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     next: int
 
-    @property
-    def other_free(self) -> int:
-        return sum(use.free for use in self.others)
-
     def sentence(self, who: str = "it") -> str:
         """``1600 of 1600 H100 GPUs are in use; 223 free GPUs are A100 (192) and L40S (31), which it does not take.`` ``who``: the
         work, instead of "it"."""
@@ -42,9 +38,9 @@ class ModelShortage(msgspec.Struct, frozen=True, kw_only=True):
             text += f" and {gpu_amount(own.free)} {_are(own.free)} free, too few for the {gpus(self.next)} that {who} wants at once"
         if own.closed:
             text += f" ({gpu_amount(own.closed)} {_are(own.closed)} on nodes that take no new pods)"
-        free = self.other_free
+        free = sum(use.free for use in self.others)
         others = listed([f"{use.model} ({gpu_amount(use.free)})" for use in self.others])
-        return f"{text}; {gpu_amount(free)} free {'GPU is' if free == 1000 else 'GPUs are'} {others}, which {who} does not take."
+        return f"{text}; {gpu_amount(free)} free {_noun(free)} {others}, which {who} does not take."
 
     def data(self) -> dict[str, Any]:
         """For programs, in GPUs."""

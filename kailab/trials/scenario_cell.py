@@ -57,7 +57,9 @@ class _CellLab:
     def test(self, scenario: Scenario) -> TestResult:
         begun = time.monotonic()
         recorder, cell_recorder = Recorder("lab"), CellRecorder()
-        venue_option: dict[str, Any] = {"venue": self._taken()} if self._wants_venue else {}
+        venue_option: dict[str, Any] = (
+            {"venue": self._taken()} if "venue" in BACKENDS[self._cell.isolation].options else {}
+        )
         try:
             result = run_scenario(
                 scenario,
@@ -89,10 +91,6 @@ class _CellLab:
             seconds=round(time.monotonic() - begun, 3),
             labs={"lab": cell_recorder.result()},
         )
-
-    @property
-    def _wants_venue(self) -> bool:
-        return "venue" in BACKENDS[self._cell.isolation].options
 
     def _taken(self) -> Venue:
         if self._venue is None:

@@ -36,10 +36,8 @@ class CellDigests:
         """Digests by path of everything that the cell depends on."""
         fleet = Path(cell.fleet)
         files = [*cell.subject.files, *([str(fleet)] if fleet.is_file() else [])]
-        return {"kailab": __version__, **self._of_paths([*files, *_of_contender(cell.contender)])}
-
-    def _of_paths(self, paths: list[str]) -> dict[str, str]:
-        return {path: self._digest(Path(path)) for path in paths}
+        paths = [*files, *_of_contender(cell.contender)]
+        return {"kailab": __version__, **{path: self._digest(Path(path)) for path in paths}}
 
     def _digest(self, path: Path) -> str:
         if path not in self._known:

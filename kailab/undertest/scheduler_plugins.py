@@ -191,7 +191,7 @@ class SchedulerPluginsIdleDetector:
 
     def __init__(self, plane: contract.Plane, cluster: Cluster) -> None:
         self._plane = plane
-        self._next_try = programs.RetryTracker(cluster, RETRY_SECONDS, _is_of_a_gang)
+        self._next_try = programs.RetryTracker(cluster, RETRY_SECONDS, lambda pod: GANG in labels_of(pod))
         self._idle = 0
 
     def changed(self) -> None:
@@ -208,10 +208,6 @@ class SchedulerPluginsIdleDetector:
         # Evaluate both each time, so that neither misses a change.
         owed = self._next_try.owed()
         return self._idle >= _READINGS and not owed
-
-
-def _is_of_a_gang(pod: Object) -> bool:
-    return GANG in labels_of(pod)
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

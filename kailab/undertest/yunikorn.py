@@ -279,7 +279,9 @@ class YuniKornIdleDetector:
 
     def __init__(self, plane: contract.Plane, cluster: Cluster) -> None:
         self._plane = plane
-        self._next_try = programs.RetryTracker(cluster, RETRY_SECONDS, _is_its)
+        self._next_try = programs.RetryTracker(
+            cluster, RETRY_SECONDS, lambda pod: pod["spec"].get("schedulerName") == SCHEDULER_NAME
+        )
         self._checked = float("-inf")
 
     def changed(self) -> None:
@@ -292,10 +294,6 @@ class YuniKornIdleDetector:
             programs.check_programs(self._plane, (NAME,))
             self._checked = now
         return not self._next_try.owed()
-
-
-def _is_its(pod: Object) -> bool:
-    return bool(pod["spec"].get("schedulerName") == SCHEDULER_NAME)
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

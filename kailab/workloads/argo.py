@@ -180,10 +180,6 @@ class _Run:
         self._problem = ""
         self._depth = 0
 
-    @property
-    def _active(self) -> int:
-        return sum(not is_ended(pod) for pod in self._pods.values())
-
     def phase(self) -> tuple[str, str]:
         """The phase of the workflow and why it is not good. Creates the pods that are due."""
         name, spec = name_of(self.owner), self.spec
@@ -394,7 +390,7 @@ class _Run:
     def _may_start(self) -> bool:
         """True if the workflow may start another pod: it is not stopped, and its parallelism allows one more."""
         limit = self.spec.get("parallelism")
-        return not self._stopped and (limit is None or self._active < limit)
+        return not self._stopped and (limit is None or sum(not is_ended(pod) for pod in self._pods.values()) < limit)
 
     def _create(self, name: str, pod_name: str, template: Object) -> Object | None:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from kailab.engine.decisions import EvictionGround
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ACTIVE
-from kailab.engine.working.state import Job
 
 
 def execute(session: Session) -> list[str]:
@@ -37,9 +36,7 @@ def execute(session: Session) -> list[str]:
             # Leaving tasks need no eviction.
             if ACTIVE[task.status]:
                 session.evict(task)
-        session.commit(mark, "stalegangeviction", ground=_gang_ground)
+        session.commit(
+            mark, "stalegangeviction", ground=lambda job: EvictionGround(rule="gang", queue=job.record.queue)
+        )
     return stale
-
-
-def _gang_ground(job: Job) -> EvictionGround:
-    return EvictionGround(rule="gang", queue=job.record.queue)

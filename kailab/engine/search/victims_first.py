@@ -334,7 +334,7 @@ class VictimsFirstBound:
             held = {job.held for job in members}
             most = self._most_wanted(queue, members)
             # While one of them has no place, its queue holds at most what it holds now without that one.
-            if not all(self._measure_without(queue, amounts, most) < first for amounts in held):
+            if not all(self._measure(queue, _less(queue.allocated, amounts), most) < first for amounts in held):
                 return False
         return True
 
@@ -372,9 +372,6 @@ class VictimsFirstBound:
         for wanted in {job.wanted for job in jobs}:
             largest = _larger(largest, wanted)
         return largest
-
-    def _measure_without(self, queue: WQueue, amounts: Amounts, wanted: Amounts) -> Measure:
-        return self._measure(queue, _less(queue.allocated, amounts), wanted)
 
     def _measure(self, queue: WQueue, allocated: Amounts, wanted: Amounts) -> Measure:
         key = queue, allocated, wanted
