@@ -52,7 +52,6 @@ def write_viewer_page(file: Path, run: str, against: str | None, state: Path | N
 
 
 def is_trial(path: Path) -> bool:
-    """True if a folder is that of a trial."""
     from kailab.trials.store import TRIAL
 
     return (path / TRIAL).is_file()

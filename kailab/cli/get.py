@@ -90,7 +90,6 @@ def _split_columns(text: str) -> list[str]:
 
 
 def custom_cells(columns: Sequence[CustomColumn], obj: Object) -> list[str]:
-    """The cells of one object."""
     return [",".join(_cell(value) for value in column.path.values(obj)) or NONE for column in columns]
 
 

@@ -60,7 +60,6 @@ class TableLayout(NamedTuple):
 
 
 def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
-    """The width of each column."""
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 

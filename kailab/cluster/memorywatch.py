@@ -69,7 +69,6 @@ class WatchHub:
         self._by_kind.clear()
 
     def watchers(self, kind: str) -> list[MemoryWatch]:
-        """The watchers of a kind."""
         watchers = self._by_kind.get(kind)
         if watchers is None:
             watchers = [w for w in self._watchers if w.kinds is None or kind in w.kinds]

@@ -128,7 +128,6 @@ def can_save(pod: Mapping[str, Any]) -> bool:
 
 
 def pre_stop_hooks(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The preStop hooks of all containers."""
     containers = pod["spec"].get("containers") or ()
     lives = [container["lifecycle"] for container in containers if isinstance(container.get("lifecycle"), Mapping)]
     hooks = [container.get("preStop") for container in lives]

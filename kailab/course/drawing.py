@@ -90,7 +90,6 @@ class LabDrawing:
 
 
 def draw(lab: Lab) -> LabDrawing:
-    """Draw a lab as it is now."""
     picture = lab.picture()
     queues = {queue.name: queue for queue in picture.present.queues}
     colours = _colours(queues)

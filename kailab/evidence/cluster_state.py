@@ -34,7 +34,6 @@ def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
 
 
 def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: GpuAccounts) -> PodRow:
-    """The row of one pod."""
     metadata, spec = metadata_of(pod), pod["spec"]
     place = spec.get("nodeName") or ""
     # The condition of a placed pod may be from the time when it waited.
@@ -112,12 +111,10 @@ class RowCache:
         )
 
     def of_groups(self, groups: Sequence[Object]) -> tuple[PodGroupRow, ...]:
-        """The rows of PodGroups."""
         self._groups, rows = _reuse_rows(self._groups, groups, _podgroup_row)
         return rows
 
     def of_queues(self, queues: Sequence[Object]) -> tuple[QueueRow, ...]:
-        """The rows of queues."""
         self._queues, rows = _reuse_rows(self._queues, queues, _queue_row)
         return rows
 

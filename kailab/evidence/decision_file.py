@@ -37,7 +37,6 @@ class NamedCycles:
         self._log = DecisionLog(self.names, opened, keep_all=True)
 
     def entries(self, cycle: RecordedCycle, decisions: Decisions) -> list[Decision]:
-        """The entries of a cycle."""
         self.names.process_changes(cycle.changes)
         # A restarted scheduler reports all reasons again, so the log does too. ``log_cycle`` counts this cycle.
         if cycle.changes.whole:
@@ -149,7 +148,6 @@ class DecisionFile(Observer):
             scheduler.follow_records()
 
     def on_cycle(self, record: CycleRecord) -> None:
-        """Add one cycle."""
         log = self._log
         assert log is not None
         decisions = record.decisions

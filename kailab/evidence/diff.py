@@ -78,7 +78,6 @@ def object_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> Itera
 
 
 def format_in_line(value: Any) -> str:
-    """Format a value on one line."""
     if value is NOTHING:
         return "nothing"
     text = value if isinstance(value, str) else compact_json(value).decode()
@@ -256,7 +255,6 @@ class RunComparison:
         return not self.differences
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         caption = f"{self.first} and {self.second}: {'identical' if self.identical else f'{len(self.differences)} differences'}"
         rows = (
             (difference.test, difference.lab, difference.what.replace("_", " "), str(difference).partition(": ")[2])

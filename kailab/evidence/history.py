@@ -103,7 +103,6 @@ class WorkloadIndex:
         return ""
 
     def add_decisions(self, entries: Iterable[Decision]) -> None:
-        """Read decisions."""
         for entry in entries:
             if isinstance(entry, PodBound | PodPromised | PodEvicted):
                 # A promise does not have the pod's owner.

@@ -281,7 +281,6 @@ def _write_all(
 
 
 def read_event(event: Object) -> RecordedEvent:
-    """An Event object as an entry."""
     involved = involved_of(event)
     return RecordedEvent(
         type=event.get("type", ""),

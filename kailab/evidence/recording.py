@@ -208,7 +208,6 @@ def join_recordings(parts: Iterable[Recording]) -> Recording:
 
 
 def append_recording(first: Recording, part: Recording) -> None:
-    """Append the next part."""
     # Each command drops equal states itself, but does not know the last state of the command before.
     same = bool(first.states and part.states) and first.states[-1][1] == part.states[0][1]
     for name in _JOINED:

@@ -435,7 +435,6 @@ class CutCache:
         return known[1]
 
     def read_names(self, cycles: Sequence[RecordedCycle]) -> None:
-        """Read the names in new cycles."""
         self.keep_words(record_names(cycles[self._named :]))
         self._named = len(cycles)
 

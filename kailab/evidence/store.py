@@ -122,7 +122,6 @@ class TestEvidence:
         return _decode(self.path / lab / moment / f"{file}.json", list[Object])
 
     def history(self, lab: str) -> LabHistory:
-        """The history of a lab."""
         steps, folder = self.steps(lab), self.path / lab
         cycles: list[RecordedCycle] = []
         opened = None

@@ -75,7 +75,6 @@ class BoundedVictimSearch(Relaxation):
 
 
 def engine_can_judge(family: ProposalFamily) -> bool:
-    """Whether the engine can judge all proposals of a family."""
     return all(proposal.seen or _can_read(proposal.changes) for proposal in family.proposals)
 
 

@@ -56,7 +56,6 @@ def mapping(obj: Any, *path: str) -> dict[str, Any] | None:
 
 
 def objects(obj: Any, *path: str) -> list[dict[str, Any]] | None:
-    """A list of objects."""
     value: list[dict[str, Any]] | None = _typed(list, "a list", obj, path)
     for index, item in enumerate(value or ()):
         if not isinstance(item, dict):
@@ -65,7 +64,6 @@ def objects(obj: Any, *path: str) -> list[dict[str, Any]] | None:
 
 
 def strings(obj: Any, *path: str) -> list[str] | None:
-    """A list of strings."""
     value = _walk(obj, path)
     if value is None:
         return None

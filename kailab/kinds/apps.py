@@ -63,7 +63,6 @@ def _check_daemon_set(faults: Faults, spec: dict[str, Any]) -> None:
 
 
 def _is_zero(share: Any) -> bool:
-    """True for a share of pods that is 0."""
     return share in (0, "0%") and share is not False
 
 

@@ -137,7 +137,6 @@ class Lab:
 
     @cached_property
     def under_test(self) -> SchedulerUnderTest:
-        """The scheduler under test."""
         return self.spec.under_test
 
     @property
@@ -407,7 +406,6 @@ class Lab:
         return frames.data_frame(self.picture(), what)
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         from kailab.lab import frames
 
         return frames.lab_as_html(self)

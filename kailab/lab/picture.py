@@ -122,7 +122,6 @@ class Picture:
 
     @cached_property
     def rows(self) -> list[PodRow]:
-        """A row for each pod."""
         if self._like is None:
             return self._rows.of(self.pods, self.podgroups, self.nodes, self.accounts)
         known = _unchanged(self, self._like)

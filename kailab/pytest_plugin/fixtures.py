@@ -74,7 +74,6 @@ class VenuePool:
                 venue.close()
 
     def close(self) -> None:
-        """Close all venues."""
         venues, self._free, self._used = [*self._free, *self._used], [], []
         for venue in venues:
             venue.close()
@@ -191,7 +190,6 @@ class LabFactory:
             pytest.skip(str(error))
 
     def close(self) -> None:
-        """Close all labs."""
         try:
             for lab in self._opened:
                 lab.close()

@@ -101,7 +101,6 @@ class ReplayedJob:
 
     @property
     def begun(self) -> dict[str, PodLifetime]:
-        """The pods that run."""
         return {uid: life for uid, life in self.lives.items() if life.begun is not None}
 
 

@@ -53,7 +53,6 @@ class TeamQueues:
 
     @property
     def class_names(self) -> list[str]:
-        """The names of ``classes``."""
         return [name_of(obj) for obj in self.classes]
 
     @property
@@ -170,7 +169,6 @@ def _read(path: Path) -> Manifests:
 
 
 def one_queue(trace: Trace) -> TeamQueues:
-    """One queue for all jobs."""
     return TeamQueues([_queue(NO_TEAM, -1.0)], dict.fromkeys(trace.teams, NO_TEAM))
 
 

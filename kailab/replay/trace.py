@@ -233,7 +233,6 @@ def describe_broken_lines(trace: Trace) -> Iterator[str]:
 
 
 def broken_lines_error(trace: Trace) -> InputError:
-    """The error for a trace with broken lines."""
     errors = [InputError(skipped.reason, trace.where(skipped.line)) for skipped in trace.broken[:MOST_TOLD]]
     total = len(trace.jobs) + len(trace.left_out)
     errors.append(

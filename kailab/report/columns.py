@@ -50,7 +50,6 @@ class UndoLog:
             self._noted.append(lambda: items.__setitem__(key, before))
 
     def set(self, of: Any, name: str, value: Any) -> None:
-        """Set an attribute."""
         if self._noted is not None:
             before = getattr(of, name)
             self._noted.append(lambda: setattr(of, name, before))

@@ -120,8 +120,6 @@ def _next(waiting: list[TrialCell], running_kinds: set[str]) -> TrialCell | None
 
 
 class _CellProcess:
-    """The process of a cell."""
-
     def __init__(self, cell: TrialCell, folder: CellFolder) -> None:
         self.cell = cell
         self.folder = folder

@@ -165,8 +165,6 @@ class _Pod:
 
 
 class _OpenPhase:
-    """The current phase."""
-
     def __init__(self, begun: float, held: dict[str, int]) -> None:
         self.operations: list[str] = []
         self.begun = begun

@@ -68,7 +68,6 @@ class RunningSchedulers:
         return {**own, "scheduler": " and ".join(beside.version() for beside in processes)} if processes else own
 
     def idle_detector(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> IdleDetector | None:
-        """The idle detector of a scheduler, or None."""
         wanted = self._completed(scheduler)
         beside = self._of(wanted)
         return None if beside is None or wanted.always_in_process else beside.idle_detector(cluster)

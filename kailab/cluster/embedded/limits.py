@@ -25,8 +25,6 @@ LimitType: TypeAlias = Literal["Container", "Pod", "PersistentVolumeClaim"]
 
 
 class LimitRanges:
-    """The LimitRanges of a store."""
-
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 

@@ -48,8 +48,6 @@ _CLASS = ".storageclass.storage.k8s.io/"
 
 
 class ResourceQuotas:
-    """The ResourceQuotas of a store."""
-
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         # None: to be counted when it is first needed.

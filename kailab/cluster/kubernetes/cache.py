@@ -60,7 +60,6 @@ class ObjectCache:
         self.kinds.setdefault(kind, {})
 
     def process_update(self, update: InformerUpdate) -> None:
-        """Process one update from the server."""
         if update.type == "LISTED":
             self._process_listed(update)
         elif update.type == "DELETED":

@@ -78,7 +78,6 @@ class EventWriter:
         self.dropped = 0
 
     def event(self, involved: Object, type: Severity, reason: str, message: str, component: str) -> None:
-        """Queue one event."""
         metadata = involved["metadata"]
         now = self._transport.now()
         identity = (metadata.get("uid") or metadata["name"], type, reason, message)

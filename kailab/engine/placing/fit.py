@@ -20,7 +20,6 @@ UNTOLERATED = "node(s) had untolerated taint"
 
 
 def meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """Whether labels meet a requirement."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

@@ -24,6 +24,5 @@ def remove_constraints(jobs: Iterable[Job]) -> Aside:
 
 
 def restore_constraints(aside: Aside) -> None:
-    """Restore the constraints."""
     for member, constraint in aside:
         member.constraint = constraint

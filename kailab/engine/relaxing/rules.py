@@ -81,7 +81,6 @@ class CycleInputDraft:
             self._changed[kind][identity] = record
 
     def remove(self, kind: str, identity: str) -> None:
-        """Remove a record."""
         self._changed[kind][identity] = None
 
     def podgroups(self) -> list[PodGroup]:
@@ -147,7 +146,6 @@ class Relaxation:
     """One change of a cycle's input. Equal values make the same change."""
 
     def change(self, draft: CycleInputDraft) -> None:
-        """Change the draft."""
         raise NotImplementedError
 
 

@@ -325,7 +325,6 @@ class VictimsFirstBound:
     # Turns
 
     def _before_job(self, goal: SearchGoal, jobs: list[_WholeJob]) -> bool:
-        """True if all victims are served before the job."""
         by_queue: dict[WQueue, list[_WholeJob]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue, []).append(job)

@@ -119,7 +119,6 @@ def load_plotting(module: str) -> Any:
 
 
 def _find(series: Sequence[MetricSeries], name: str, **labels: str) -> list[MetricSeries]:
-    """The series of a name that have these labels."""
     return [item for item in series if item.name == name and labels.items() <= item.labels.items()]
 
 

@@ -173,7 +173,6 @@ class WaitingPodGroup:
             return None, str(error)
 
     def pod(self, row: PodRow) -> Object:
-        """The pod of a row."""
         namespace, _, name = row.name.partition("/")
         return self.lab.cluster.get("Pod", name, namespace)
 

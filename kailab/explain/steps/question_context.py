@@ -123,7 +123,6 @@ class QuestionContext:
         return next(filter(None, named), next((row.queue for row in self.waiting if row.queue), ""))
 
     def priority(self, group: Object) -> int:
-        """The priority of a PodGroup."""
         return self._priorities.of(spec_of(group).get("priorityClassName") or "")
 
     @cached_property

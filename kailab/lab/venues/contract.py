@@ -77,8 +77,6 @@ class RunningProcess(Protocol):
 
 
 class LabCluster(Cluster, Protocol):
-    """The cluster of a lab."""
-
     def kinds(self) -> Sequence[str]:
         """Kinds beyond those that kailab knows."""
 

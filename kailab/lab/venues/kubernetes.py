@@ -303,7 +303,6 @@ def _write(cluster: KubernetesCluster, writes: Sequence[CreateWrite | DeleteWrit
 
 
 def new_mark() -> str:
-    """A unique mark."""
     return uuid.uuid4().hex[:12]
 
 

@@ -80,7 +80,6 @@ def shape_of_type(type: str) -> Callable[[], Check]:
 
 
 def required_fields(type: str) -> tuple[str, ...]:
-    """The fields that a type must have."""
     return tuple(name[:-1] for name in _entry(type) if name.endswith("!"))
 
 

@@ -81,7 +81,6 @@ class LineFields:
         return number
 
     def whole(self, name: str, default: int | None = None, *, least: int = 0) -> int:
-        """A whole number."""
         number = self.number(name, default, least=least)
         if number != int(number):
             raise BrokenLine(f"{self.label(name)} is {self.text(name)!r:.80}; expected a whole number")

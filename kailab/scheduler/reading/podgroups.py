@@ -33,7 +33,6 @@ class PriorityClasses:
         self._defaults: dict[str, int] = {}
 
     def process_event(self, event: WatchEvent) -> None:
-        """Process a watch event of a PriorityClass."""
         if event.type == "DELETED":
             name = name_of(event.object)
             self.values.pop(name, None)

@@ -42,7 +42,6 @@ def probe_pod(name: str, namespace: str, queue: str, node: str = "") -> dict[str
 
 
 def is_bound(cluster: Cluster, name: str, namespace: str) -> bool:
-    """True if the pod is bound."""
     try:
         return bool(node_of(cluster.get("Pod", name, namespace)))
     except NotFound:

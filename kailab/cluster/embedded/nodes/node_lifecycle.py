@@ -49,7 +49,6 @@ def taints_of(node: Object) -> Sequence[Mapping[str, Any]]:
 
 
 def evicting_taints(node: Object) -> tuple[EvictingTaint, ...]:
-    """The taints of a node that evict pods."""
     taints = [EvictingTaint(taint, _time(taint, "timeAdded")) for taint in taints_of(node) if _evicts(taint)]
     for entry in _not_ready(node):
         key = UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY

@@ -153,7 +153,6 @@ class EventLog:
         return None
 
     def drop_namespace(self, namespace: str) -> None:
-        """Drop the events of a namespace."""
         for identity in [identity for identity, record in self.records.items() if record.namespace == namespace]:
             del self.records[identity]
 
