@@ -26,9 +26,7 @@ SHOWN = 10
     default="warning",
     help="Exit with 1 if a finding is at least as severe as this.",
 )
-@click.option(
-    "--all", "everything", is_flag=True, help="Show findings of every severity, and every queue with waiting work."
-)
+@options.flag("--all", "everything", help="Show findings of every severity, and every queue with waiting work.")
 @options.output
 @options.state
 def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> None:

@@ -41,17 +41,17 @@ class GetMethod(StrEnum):
 
 @group.command()
 @options.kubernetes
-@click.option("--from", "source", type=options.PATH, help="Copy programs from this folder; download and build nothing.")
+@options.path_option("--from", "source", help="Copy programs from this folder; download and build nothing.")
 @click.option(
     "--by",
     type=click.Choice(GetMethod),
     show_default="any",
     help="Download programs, build them with Go, or any: download, and build what can't be downloaded.",
 )
-@click.option("--again", is_flag=True, help="Get also programs that are in the cache already.")
-@click.option("--kind", is_flag=True, help="Get also the program kind, for the backend kind.")
-@click.option("--helm", is_flag=True, help="Get also the program helm, for schedulers installed by their chart.")
-@click.option("--vcluster", is_flag=True, help="Get also the program vcluster, for the backend vcluster.")
+@options.flag("--again", help="Get also programs that are in the cache already.")
+@options.flag("--kind", help="Get also the program kind, for the backend kind.")
+@options.flag("--helm", help="Get also the program helm, for schedulers installed by their chart.")
+@options.flag("--vcluster", help="Get also the program vcluster, for the backend vcluster.")
 @_addons("Get")
 def get(
     kubernetes: str | None,

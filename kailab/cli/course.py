@@ -76,8 +76,8 @@ def _wrap_lines(lines: list[str]) -> str:
     return wrap_paragraph(text.removeprefix(mark), mark, " " * len(mark))
 
 
-progress_option = click.option(
-    "--progress", "file", type=options.PATH, help="Progress file instead of $KAILAB_COURSE or the default one."
+progress_option = options.path_option(
+    "--progress", "file", help="Progress file instead of $KAILAB_COURSE or the default one."
 )
 
 
@@ -146,7 +146,7 @@ def _split_words(
     type=options.PATH,
     help="Folder for its files; default: where the lesson was begun, or NAME.",
 )
-@click.option("--fresh", is_flag=True, help="Restart the lesson: with a new prediction and without the old lab.")
+@options.flag("--fresh", help="Restart the lesson: with a new prediction and without the old lab.")
 @progress_option
 def lesson(name: str | None, folder: Path | None, fresh: bool, file: Path | None) -> None:
     """Begin a lesson: read its idea, and the questions to answer with a prediction before anything runs."""
@@ -410,7 +410,7 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
 
 @click.command()
 @_lesson
-@click.option("--out", type=options.PATH, help="File to write instead of NAME.html.")
+@options.path_option("--out", help="File to write instead of NAME.html.")
 @progress_option
 def slides(name: str | None, out: Path | None, file: Path | None) -> None:
     """Write a lesson's slides as a self-contained HTML file."""
@@ -490,7 +490,7 @@ def list_challenges(file: Path | None, output: TextOrJson) -> None:
     type=options.PATH,
     help="Folder for your files and your lab; default: where the challenge was begun, or NAME.",
 )
-@click.option("--fresh", is_flag=True, help="Restart the challenge; your files are kept under other names.")
+@options.flag("--fresh", help="Restart the challenge; your files are kept under other names.")
 @progress_option
 def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
     """Prepare a challenge in a folder: its task, its files and a lab that starts broken."""
@@ -516,7 +516,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
 @click.argument(
     "folder", required=False, type=options.PATH, help="Folder with your files; default: where the challenge was begun."
 )
-@click.option("--open", "opened", is_flag=True, help="Also replace the folder's lab by one with your files.")
+@options.flag("--open", "opened", help="Also replace the folder's lab by one with your files.")
 @progress_option
 @options.output
 def check(name: str | None, folder: Path | None, opened: bool, file: Path | None, output: TextOrJson) -> None:
@@ -600,10 +600,8 @@ def hint(name: str | None, file: Path | None) -> None:
 @group.command()
 @click.option("--name", "student", default="", help="Your name on the certificate.")
 @click.option("--out", type=options.PATH, default=Path("certificate.json"), help="File to write.")
-@click.option(
-    "--html", "page", type=options.PATH, help="Also write a page to print; the proof stays the file of --out."
-)
-@click.option("--check", "checked", type=options.PATH, help="Verify a certificate: its digest and each solution in it.")
+@options.path_option("--html", "page", help="Also write a page to print; the proof stays the file of --out.")
+@options.path_option("--check", "checked", help="Verify a certificate: its digest and each solution in it.")
 @progress_option
 def certificate(student: str, out: Path, page: Path | None, checked: Path | None, file: Path | None) -> None:
     """Write a certificate once all quizzes are passed and a challenge of each lesson is solved, or verify one. Exit code 1 if it is not

@@ -33,8 +33,8 @@ _SIGNS = {"create": "+", "change": "~"}
 @click.option(
     "--out", type=options.PATH, metavar="PLAN", help="Save this as a plan: `kailab apply PLAN` carries it out."
 )
-@click.option("--force", is_flag=True, help="Accept everything that KAI accepts, even a gang that can never start.")
-@click.option("--all", "everything", is_flag=True, help="Show every workload and queue of the consequence.")
+@options.flag("--force", help="Accept everything that KAI accepts, even a gang that can never start.")
+@options.flag("--all", "everything", help="Show every workload and queue of the consequence.")
 @options.output
 @errors_as_json
 @options.state

@@ -27,7 +27,7 @@ MOST_LETTERS = 160
 @click.argument("words", nargs=-1, metavar="[KIND NAME]", help="Only events of this workload, pod or podgroup.")
 @options.text_option("--since", help="Only events of this last span of lab time: 30m, 1h, 2d.")
 @options.text_option("--types", help="Only events of this type: Normal or Warning.")
-@click.option("--all", "everything", is_flag=True, help="Show all workloads and whole messages.")
+@options.flag("--all", "everything", help="Show all workloads and whole messages.")
 @options.namespace
 @options.all_namespaces
 @options.output

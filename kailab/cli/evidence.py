@@ -169,7 +169,7 @@ def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
 
 @group.command()
 @_run
-@click.option("--key", type=options.PATH, help="Also verify the signature by this public key (PEM).")
+@options.path_option("--key", help="Also verify the signature by this public key (PEM).")
 @options.evidence
 def verify(run: str, key: Path | None, evidence: Path) -> None:
     """Verify the checksum of every file of a run, and with --key its signature. Exit code 1 if a file was changed or is missing, or
@@ -301,9 +301,9 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     help="A run's id, its folder, or latest; with --html also a trial's folder, or a snapshot's file.",
 )
 @options.text_option("--format", help="Format: text (the default) or markdown.")
-@click.option("--html", type=options.PATH, help="Write an interactive page of the run as one self-contained file.")
+@options.path_option("--html", help="Write an interactive page of the run as one self-contained file.")
 @click.option("--against", help="With --html: another run to compare with.")
-@click.option("--state", type=options.PATH, help="With --html: show the lab in this file instead of a run.")
+@options.path_option("--state", help="With --html: show the lab in this file instead of a run.")
 @options.evidence
 def report(
     run: str | None, format: str, html: Path | None, against: str | None, state: Path | None, evidence: Path

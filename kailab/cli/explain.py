@@ -29,19 +29,12 @@ if TYPE_CHECKING:
     help="pod NAME, podgroup NAME, queue NAME or a workload",
 )
 @options.namespace
-@click.option("--nodes", is_flag=True, help="Show for each node whether it fits the pods, or which rule refuses them.")
-@click.option(
-    "--all",
-    "all_of_it",
-    is_flag=True,
-    help="Show the whole answer instead of a screen; try more proposals in a large lab.",
+@options.flag("--nodes", help="Show for each node whether it fits the pods, or which rule refuses them.")
+@options.flag(
+    "--all", "all_of_it", help="Show the whole answer instead of a screen; try more proposals in a large lab."
 )
 @options.no_steps
-@click.option(
-    "--safe",
-    is_flag=True,
-    help="Try no step that raises a priority, or that withdraws or ends the work of others.",
-)
+@options.flag("--safe", help="Try no step that raises a priority, or that withdraws or ends the work of others.")
 @options.timeout
 @click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Explain a test from its evidence."

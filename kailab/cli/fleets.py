@@ -48,7 +48,7 @@ def list_fleets(output: TextOrJson) -> None:
 
 @group.command()
 @click.argument("fleet", default="lesson", help="A fleet's name, or a file.")
-@click.option("--nodes", is_flag=True, help="Print the Node objects: YAML, or JSON with -o json.")
+@options.flag("--nodes", help="Print the Node objects: YAML, or JSON with -o json.")
 @options.output
 def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     """Show the nodes and GPUs of a fleet."""

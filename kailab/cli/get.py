@@ -275,13 +275,13 @@ class ObjectQuery:
     show_default=False,
     help="Output format; queues also as a tree, or in the order in which they are served (turns).",
 )
-@click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object does not exist.")
-@click.option("--no-headers", is_flag=True, help="Omit the header line of tables.")
-@click.option("--show-labels", is_flag=True, help="Show all labels in tables.")
+@options.flag("--ignore-not-found", help="Do not fail if an object does not exist.")
+@options.flag("--no-headers", help="Omit the header line of tables.")
+@options.flag("--show-labels", help="Show all labels in tables.")
 @click.option(
     "--label-columns", "-L", multiple=True, metavar="LABEL", help="Show a label as a column. May be repeated."
 )
-@click.option("--watch", "-w", is_flag=True, help="After listing, show changes until Ctrl-C.")
+@options.flag("--watch", "-w", help="After listing, show changes until Ctrl-C.")
 @options.state
 def get(
     what: tuple[str, ...],

@@ -21,13 +21,9 @@ SHOWN = 5
 
 @click.command()
 @click.option("--window", default="10m", help="Period in which evictions are counted: 30s, 5m, 1h30m, 2d.")
-@click.option(
-    "--decisions",
-    type=options.PATH,
-    help="Check a scheduler process by its file of `kailab scheduler run --decisions`.",
-)
+@options.path_option("--decisions", help="Check a scheduler process by its file of `kailab scheduler run --decisions`.")
 @options.text_option("--url", help="Check a scheduler process by the URL of its health and metrics.")
-@click.option("--all", "everything", is_flag=True, help="Show all work for which pods were evicted.")
+@options.flag("--all", "everything", help="Show all work for which pods were evicted.")
 @options.output
 @options.state
 def health(window: str, decisions: Path | None, url: str, everything: bool, output: TextOrJson, state: Path) -> None:

@@ -46,15 +46,11 @@ if TYPE_CHECKING:
     help=f"Where the cluster lives: {', '.join(BACKENDS)}.",
 )
 @options.scheduler_config
-@click.option("--adopt-default-scheduler", "adopt", is_flag=True, help="Also schedule pods that name no scheduler.")
-@click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
-@click.option("--keep", is_flag=True, help="Keep another lab that is up, with a warning instead of an error.")
-@click.option(
-    "--default-queues",
-    is_flag=True,
-    help="Make the queues default-parent-queue and default-queue, as KAI's chart does.",
-)
-@click.option("--dra", is_flag=True, help="Publish the GPUs for resource claims (DRA) instead of as nvidia.com/gpu.")
+@options.flag("--adopt-default-scheduler", "adopt", help="Also schedule pods that name no scheduler.")
+@options.flag("--fresh", help="Replace a lab that is up.")
+@options.flag("--keep", help="Keep another lab that is up, with a warning instead of an error.")
+@options.flag("--default-queues", help="Make the queues default-parent-queue and default-queue, as KAI's chart does.")
+@options.flag("--dra", help="Publish the GPUs for resource claims (DRA) instead of as nvidia.com/gpu.")
 @options.where
 @options.kai_chart
 @options.operators

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--fleet", shell_complete=completion.fleets, help="Check against this cluster: a fleet or its file."
 )
 @click.option("--ignore", "ignored", multiple=True, metavar="RULE", help="Ignore a rule. May be repeated.")
-@click.option("--rules", is_flag=True, help="List the rules.")
+@options.flag("--rules", help="List the rules.")
 @options.output
 def lint(
     bare: tuple[str, ...], files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bool, output: TextOrJson

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @options.text_option(
     "--evidence", "past", metavar="RUN/TEST", help="Print the samples of a test over time, from its evidence."
 )
-@click.option("--over-time", is_flag=True, help="Print all recorded samples of the lab, not only the present ones.")
+@options.flag("--over-time", help="Print all recorded samples of the lab, not only the present ones.")
 @click.option("--every", help="With samples over time: interval between samples: 15s, 1m.  [default: 15s]")
 @click.option(
     "--listen",

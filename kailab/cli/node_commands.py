@@ -65,13 +65,11 @@ def uncordon(nodes: NodeTargets, change: LabChange) -> None:
 
 @click.command()
 @of_nodes
-@click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets on the nodes.")
-@click.option("--force", is_flag=True, help="Also delete pods that no controller recreates.")
-@click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods with data in an emptyDir.")
-@click.option("--disable-eviction", is_flag=True, help="Delete the pods at once, whatever disruption budgets ask for.")
-@click.option(
-    "--preview", is_flag=True, help="Change nothing; list what draining each node alone would evict, least first."
-)
+@options.flag("--ignore-daemonsets", help="Leave pods of DaemonSets on the nodes.")
+@options.flag("--force", help="Also delete pods that no controller recreates.")
+@options.flag("--delete-emptydir-data", help="Also delete pods with data in an emptyDir.")
+@options.flag("--disable-eviction", help="Delete the pods at once, whatever disruption budgets ask for.")
+@options.flag("--preview", help="Change nothing; list what draining each node alone would evict, least first.")
 @click.option(
     "--by",
     metavar="LABEL",
@@ -217,9 +215,7 @@ def _preview(nodes: NodeTargets, by: str, change: LabChange) -> None:
 
 @click.command()
 @of_nodes
-@click.option(
-    "--not-ready", is_flag=True, help="Ready becomes False instead of Unknown: the kubelet reports the failure itself."
-)
+@options.flag("--not-ready", help="Ready becomes False instead of Unknown: the kubelet reports the failure itself.")
 @changing
 def fail(nodes: NodeTargets, not_ready: bool, change: LabChange) -> None:
     """Make nodes fail as if their kubelets were silent: Ready becomes Unknown, the node gets the taint node.kubernetes.io/unreachable, and its
@@ -245,8 +241,8 @@ def recover(nodes: NodeTargets, change: LabChange) -> None:
     help="Nodes, and taints to set or remove.",
 )
 @options.selector
-@click.option("--all", "everything", is_flag=True, help="Select all nodes.")
-@click.option("--overwrite", is_flag=True, help="Change a taint that already has another value.")
+@options.flag("--all", "everything", help="Select all nodes.")
+@options.flag("--overwrite", help="Change a taint that already has another value.")
 @changing
 def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bool, change: LabChange) -> None:
     """Set or remove taints of nodes: KEY=VALUE:EFFECT or KEY:EFFECT sets a taint, KEY:EFFECT- or KEY- removes it."""

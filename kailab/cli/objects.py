@@ -137,7 +137,7 @@ _VALIDATE: Mapping[str, Validation] = {
     show_default=False,
     help="Check the manifests and report the changes without making them. client and server are the same here.",
 )
-@click.option("--force", is_flag=True, help="Accept everything that KAI accepts, even a gang that can never start.")
+@options.flag("--force", help="Accept everything that KAI accepts, even a gang that can never start.")
 @click.option(
     "--validate",
     type=click.Choice(["strict", "warn", "ignore", "true", "false"]),
@@ -147,7 +147,7 @@ _VALIDATE: Mapping[str, Validation] = {
     show_default=True,
     help="Unknown fields: strict (or true) refuses the manifests, warn reports the fields, ignore (or false) does neither.",
 )
-@click.option("--strict", is_flag=True, help="Apply nothing if there is a warning (exit code 2).")
+@options.flag("--strict", help="Apply nothing if there is a warning (exit code 2).")
 @click.option(
     "--output",
     "-o",
@@ -311,7 +311,7 @@ def _refuse_warnings(
 @options.recursive
 @options.kustomize
 @selection.of_targets
-@click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object does not exist.")
+@options.flag("--ignore-not-found", help="Do not fail if an object does not exist.")
 @changing
 def delete(
     files: tuple[str, ...],
@@ -401,7 +401,7 @@ def _delete(lab: Lab, targets: list[ObjectKey], ignore_not_found: bool) -> list[
     return existing
 
 
-overwrite = click.option("--overwrite", is_flag=True, help="Change keys that already have another value.")
+overwrite = options.flag("--overwrite", help="Change keys that already have another value.")
 
 
 @click.command()
@@ -534,7 +534,7 @@ def _edit_command(field: str, verb: str, name: str, help: str) -> click.Command:
     command = _metadata_command(field, verb)
     for decorate in (
         changing,
-        click.option("--list", "list_", is_flag=True, help=f"List the {field} of the objects; change nothing."),
+        options.flag("--list", "list_", help=f"List the {field} of the objects; change nothing."),
         overwrite,
         selection.of_targets_and("KEY=VALUE KEY-"),
     ):
@@ -564,7 +564,7 @@ PatchFunction = Callable[[str, Object], Object]
 @click.command()
 @selection.what_argument
 @options.text_option("--patch", "-p", "text", help="The patch, as JSON or YAML.")
-@click.option("--patch-file", type=options.PATH, help="A file with the patch.")
+@options.path_option("--patch-file", help="A file with the patch.")
 @click.option(
     "--type",
     "form",
@@ -681,7 +681,7 @@ BACKOFF_LIMIT = 1000
     help="Number of pods. They are a gang, which starts whole or not at all.",
 )
 @click.option("--gpus", type=click.IntRange(0), default=1, help="GPUs of each pod.")
-@click.option("--each", "apart", is_flag=True, help="No gang: each pod starts as soon as it fits.")
+@options.flag("--each", "apart", help="No gang: each pod starts as soon as it fits.")
 @options.text_option("--priority", help="PriorityClass of the Job instead of that of training.")
 @click.option("--image", default="busybox:1.36", help="Image of the pods.")
 @click.option(

@@ -81,6 +81,16 @@ def text_option(
     )
 
 
+def flag(*names: str, help: str) -> Callable[[Command], Command]:
+    """An option without a value."""
+    return click.option(*names, is_flag=True, help=help)
+
+
+def path_option(*names: str, help: str) -> Callable[[Command], Command]:
+    """An option whose value is a path, None if it is not given."""
+    return click.option(*names, type=PATH, help=help)
+
+
 def grouped(name: str, make: Callable[..., Any], *added: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Add options to a command, which gets them together as the argument ``name``. ``make``: the class of the argument, with a field for
     each option. Its other fields have defaults."""
@@ -118,7 +128,7 @@ class TextOrJson(StrEnum):
     json = "json"
 
 
-no_steps = click.option("--no-steps", is_flag=True, help="Only say why; do not try what would let it run.")
+no_steps = flag("--no-steps", help="Only say why; do not try what would let it run.")
 timeout = click.option(
     "--timeout",
     default="20s",
@@ -150,7 +160,7 @@ state = click.option(
 namespace = click.option(
     "--namespace", "-n", default="default", shell_complete=completion.namespaces, help="Namespace of the objects."
 )
-all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces.")
+all_namespaces = flag("--all-namespaces", "-A", help="Objects of all namespaces.")
 selector = text_option("--selector", "-l", help="Only objects with these labels: app=train, 'app in (a, b)'.")
 files = click.option(
     "--filename",
@@ -160,10 +170,8 @@ files = click.option(
     shell_complete=completion.files,
     help="A manifest, a folder of them, or - for stdin. May be repeated.",
 )
-recursive = click.option("--recursive", "-R", is_flag=True, help="Read also the folders in -f FOLDER.")
-kustomize = click.option(
-    "--kustomize", "-k", "kustomization", type=PATH, help="Build the kustomization in this folder."
-)
+recursive = flag("--recursive", "-R", help="Read also the folders in -f FOLDER.")
+kustomize = path_option("--kustomize", "-k", "kustomization", help="Build the kustomization in this folder.")
 output = click.option(
     "--output", "-o", type=click.Choice(TextOrJson), default=TextOrJson.text, help="Output for people or for programs."
 )
@@ -184,19 +192,16 @@ studies = click.option(
     show_envvar=True,
     help="Folder of the studies.",
 )
-scheduler_config = click.option(
-    "--scheduler-config", "--config", "config", type=PATH, help="Scheduler configuration file in KAI's format."
+scheduler_config = path_option(
+    "--scheduler-config", "--config", "config", help="Scheduler configuration file in KAI's format."
 )
 settle = click.option("--settle/--no-settle", default=True, help="Run the lab until nothing changes any more.")
-kubeconfig = click.option(
-    "--kubeconfig",
-    type=PATH,
-    help="Backends kubeconfig, vcluster: kubeconfig file instead of $KUBECONFIG or ~/.kube/config.",
+kubeconfig = path_option(
+    "--kubeconfig", help="Backends kubeconfig, vcluster: kubeconfig file instead of $KUBECONFIG or ~/.kube/config."
 )
 context = click.option("--context", help="Backends kubeconfig, vcluster: context instead of the current one.")
-components = click.option(
+components = path_option(
     "--components",
-    type=PATH,
     help="Backends controlplane, kind, vcluster: folder of etcd, kube-apiserver ..., instead of $KAILAB_COMPONENTS.",
 )
 kubernetes = click.option(
@@ -217,15 +222,10 @@ scheduler = click.option(
     "KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
     show_default=True,
 )
-kai = click.option(
-    "--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of its binaries instead of $KAILAB_KAI_BIN."
-)
-kai_crds = click.option(
-    "--kai-crds", type=PATH, help="Scheduler kai: file or folder of its CRDs instead of $KAILAB_KAI_CRDS."
-)
-kai_chart = click.option(
+kai = path_option("--kai-bin", "kai", help="Scheduler kai: folder of its binaries instead of $KAILAB_KAI_BIN.")
+kai_crds = path_option("--kai-crds", help="Scheduler kai: file or folder of its CRDs instead of $KAILAB_KAI_CRDS.")
+kai_chart = path_option(
     "--kai-chart",
-    type=PATH,
     help="Scheduler kai@RELEASE: folder with its chart and images instead of $KAILAB_KAI_CHART or the published chart.",
 )
 

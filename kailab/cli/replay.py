@@ -151,12 +151,10 @@ class ReplayOutputs(NamedTuple):
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of output files to a command, which gets them as ``files``."""
 
-    @click.option("--jobs", type=options.PATH, help="Write a row per job to this file: .csv or .parquet.")
-    @click.option(
-        "--timeline", type=options.PATH, help="Write the number of held GPUs over time to this file: .csv or .parquet."
-    )
-    @click.option("--plot", type=options.PATH, help="Draw use and waiting times into this file: .png, .svg or .pdf.")
-    @click.option("--series", type=options.PATH, help="Write metrics over time to this file, as OpenMetrics text.")
+    @options.path_option("--jobs", help="Write a row per job to this file: .csv or .parquet.")
+    @options.path_option("--timeline", help="Write the number of held GPUs over time to this file: .csv or .parquet.")
+    @options.path_option("--plot", help="Draw use and waiting times into this file: .png, .svg or .pdf.")
+    @options.path_option("--series", help="Write metrics over time to this file, as OpenMetrics text.")
     @options.text_option(
         "--every",
         help="With --series: interval between samples: 5m. Default: 1/300 of the time from the first to the last arrival.",
@@ -387,25 +385,15 @@ def _format_bytes(number: int) -> str:
 @click.command()
 @click.argument("trace", type=options.PATH)
 @options.text_option("--fleet", help="Fleet: a name, a file, or openb's list of nodes (.csv).")
-@click.option(
-    "--clusters",
-    "clusters_file",
-    type=options.PATH,
-    help="Replay over the clusters of this file instead of one fleet (docs/clusters.md).",
+@options.path_option(
+    "--clusters", "clusters_file", help="Replay over the clusters of this file instead of one fleet (docs/clusters.md)."
 )
 @options.text_option("--dispatch", help="With --clusters: dispatch policy that replaces that of the file.")
 @replay_options.replay_option_group
-@click.option(
-    "--failures", type=options.PATH, help="Nodes that fail and are repaired: a CSV file with node, at and seconds."
-)
-@click.option(
-    "--speeds",
-    type=options.PATH,
-    help="Speeds of jobs by GPU model and spread: a CSV file with model, nodes and speed.",
-)
-@click.option(
+@options.path_option("--failures", help="Nodes that fail and are repaired: a CSV file with node, at and seconds.")
+@options.path_option("--speeds", help="Speeds of jobs by GPU model and spread: a CSV file with model, nodes and speed.")
+@options.path_option(
     "--services",
-    type=options.PATH,
     help="Inference services whose number of replicas follows the time of day: a CSV file (docs/replay.md).",
 )
 @click.option(
@@ -414,16 +402,13 @@ def _format_bytes(number: int) -> str:
     help="Seed of the random numbers of --estimates and of the policy named random.",
 )
 @output_options
-@click.option(
+@options.path_option(
     "--evidence",
     "evidence_folder",
-    type=options.PATH,
     help="Write evidence to this folder, as a test does, for `kailab report` and `kailab evidence`.",
 )
-@click.option(
-    "--resume",
-    type=options.PATH,
-    help="Save the replay to this file each minute and at Ctrl-C; the same command continues it.",
+@options.path_option(
+    "--resume", help="Save the replay to this file each minute and at Ctrl-C; the same command continues it."
 )
 @options.output
 def replay(

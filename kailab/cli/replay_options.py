@@ -14,17 +14,13 @@ from kailab.cli.options import parse_seconds
 from kailab.errors import InputError
 
 _ALL = (
-    click.option(
-        "--queues",
-        type=options.PATH,
-        help="File of Queues and PriorityClasses, with a leaf queue named after each team.",
+    options.path_option(
+        "--queues", help="File of Queues and PriorityClasses, with a leaf queue named after each team."
     ),
-    click.option(
-        "--quota-by-share",
-        is_flag=True,
-        help="Set each team's quota in proportion to its share of the GPU time in the trace.",
+    options.flag(
+        "--quota-by-share", help="Set each team's quota in proportion to its share of the GPU time in the trace."
     ),
-    click.option("--one-queue", is_flag=True, help="Put the jobs of all teams into one queue."),
+    options.flag("--one-queue", help="Put the jobs of all teams into one queue."),
     options.text_option(
         "--format",
         "form",
@@ -33,7 +29,7 @@ _ALL = (
     options.text_option(
         "--columns", help="With a CSV: the name of the column for each value: submit=NAME,seconds=NAME,gpus=NAME ..."
     ),
-    click.option("--skip-broken", is_flag=True, help="Skip lines that can't be read, with a warning for each."),
+    options.flag("--skip-broken", help="Skip lines that can't be read, with a warning for each."),
     options.text_option("--for", "duration", help="Stop after this lab time: 12h, 7d."),
     options.text_option(
         "--checkpoint",
@@ -53,12 +49,12 @@ _ALL = (
         type=options.FiniteFloatRange(min=0),
         help="Draw the run time that users announce: between the real time and (1 + this factor) times as much. 0: the real time. Estimates of the trace are kept.",
     ),
-    click.option("--arrivals-only", is_flag=True, help="Jobs arrive but never end."),
+    options.flag("--arrivals-only", help="Jobs arrive but never end."),
     options.scheduler_config,
     click.option(
         "--policy", "policies", multiple=True, help="Scheduling policy: fifo, fgd, best-fit ... May be repeated."
     ),
-    click.option("--prices", type=options.PATH, help="File of prices, to report cost and energy (docs/cost.md)."),
+    options.path_option("--prices", help="File of prices, to report cost and energy (docs/cost.md)."),
 )
 
 

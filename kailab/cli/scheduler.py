@@ -38,7 +38,7 @@ _LEASE_OPTIONS = (
     help="Kubeconfig of the cluster. Not needed in a pod, which uses its service account.",
 )
 @click.option("--context", show_default="the current one", help="Context of the kubeconfig.")
-@click.option("--scheduler-config", "config", type=options.PATH, help="Scheduler configuration file in KAI's format.")
+@options.path_option("--scheduler-config", "config", help="Scheduler configuration file in KAI's format.")
 @click.option(
     "--scheduler-name",
     "names",
@@ -100,12 +100,9 @@ _LEASE_OPTIONS = (
     default=0.1,
     help="At least this many seconds from cycle to cycle.",
 )
-@click.option("--decisions", type=options.PATH, help="Keep the latest decisions in this file, for explanations.")
-@click.option(
-    "--record-cycles",
-    "cycles",
-    is_flag=True,
-    help="Also record the input of each cycle, for `kailab evidence capture` and `replay`.",
+@options.path_option("--decisions", help="Keep the latest decisions in this file, for explanations.")
+@options.flag(
+    "--record-cycles", "cycles", help="Also record the input of each cycle, for `kailab evidence capture` and `replay`."
 )
 def run(
     kubeconfig: Path | None,

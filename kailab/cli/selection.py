@@ -86,7 +86,7 @@ CUT = "…"
 what_argument = click.argument(
     "what", nargs=-1, shell_complete=completion.objects, help="KIND NAME..., or KIND/NAME..."
 )
-all_option = click.option("--all", "everything", is_flag=True, help="Select all objects of the kind in the namespace.")
+all_option = options.flag("--all", "everything", help="Select all objects of the kind in the namespace.")
 
 
 class ObjectKey(NamedTuple):

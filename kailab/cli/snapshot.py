@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="kailab+kube-scheduler also places pods that name no scheduler.",
 )
-@click.option("--partial", is_flag=True, help="Leave out files and objects that can't be read, with a notice for each.")
-@click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
+@options.flag("--partial", help="Leave out files and objects that can't be read, with a notice for each.")
+@options.flag("--fresh", help="Replace a lab that is up.")
 @options.state
 def open_lab(
     paths: tuple[Path, ...], at: str, runtime: str, scheduler: str, partial: bool, fresh: bool, state: Path
@@ -93,14 +93,14 @@ def group() -> None:
 
 @group.command()
 @click.argument("file", type=options.PATH, required=False)
-@click.option("--kubeconfig", type=options.PATH, help="Save the cluster of a kubeconfig instead of the lab.")
+@options.path_option("--kubeconfig", help="Save the cluster of a kubeconfig instead of the lab.")
 @click.option("--context", help="Context of the kubeconfig instead of the current one.")
 @click.option(
     "--anonymise", "key", type=options.PATH, metavar="KEYFILE", help="Replace all names, with the key in this file."
 )
-@click.option("--partial", is_flag=True, help="Leave out kinds that may not be read, with a warning for each.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
-@click.option("--rights", is_flag=True, help="Print the required ClusterRole and exit.")
+@options.flag("--partial", help="Leave out kinds that may not be read, with a warning for each.")
+@options.flag("--force", help="Overwrite an existing file.")
+@options.flag("--rights", help="Print the required ClusterRole and exit.")
 @options.state
 def take(
     file: Path | None,

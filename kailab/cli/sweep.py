@@ -116,7 +116,7 @@ MOST_SHOWN = 10
     "--against",
     help="With --compare: the setting that all others are compared with: 'policies fifo'. Default: the first of the study.",
 )
-@click.option("--table", type=options.PATH, help="Also write the results to this file: .csv or .parquet.")
+@options.path_option("--table", help="Also write the results to this file: .csv or .parquet.")
 @options.output
 def sweep(
     study: Path,

@@ -16,9 +16,8 @@ LAB = "lab"
 @click.command()
 @click.argument("words", nargs=-1, metavar="[lab|RUN|RUN/TEST] [KIND NAME]", help="The lab or a test, and the subject.")
 @options.text_option("--since", help="Only what happened in this last span of lab time: 30m, 1h, 2d.")
-@click.option(
+@options.flag(
     "--evictions",
-    is_flag=True,
     help="Show who displaced whom: evictions by workload, and the chains that they form. Moves are no evictions.",
 )
 @options.namespace

@@ -30,7 +30,7 @@ ReadKey = Callable[[float], str]
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print it once and exit, as happens if stdout is no terminal.")
+@options.flag("--once", help="Print it once and exit, as happens if stdout is no terminal.")
 @options.state
 def top(once: bool, state: Path) -> None:
     """Watch the lab in the terminal: GPUs by queue, the queue tree, pending work with reasons, events. Keys 1 to 6 show one section, 0

@@ -30,11 +30,11 @@ def group() -> None:
 
 @group.command()
 @click.argument("file", type=options.PATH)
-@click.option("--kubeconfig", type=options.PATH, help="Record the cluster of a kubeconfig instead of the lab.")
+@options.path_option("--kubeconfig", help="Record the cluster of a kubeconfig instead of the lab.")
 @click.option("--context", help="Context of the kubeconfig instead of the current one.")
 @click.option("--for", "duration", default="", help="Duration in real time: 10m, 8h.", show_default="until Ctrl-C")
-@click.option("--once", is_flag=True, help="Record the present pods and exit.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@options.flag("--once", help="Record the present pods and exit.")
+@options.flag("--force", help="Overwrite an existing file.")
 @options.state
 def record(
     file: Path, kubeconfig: Path | None, context: str | None, duration: str, once: bool, force: bool, state: Path

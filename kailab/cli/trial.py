@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     "--from", "before", required=True, help="First scheduler, and target of the rollback: kai=DIR, kailab ..."
 )
 @click.option("--to", "after", required=True, help="Scheduler of the upgrade.")
-@click.option(
+@options.flag(
     "--renew-account",
     "renew",
-    is_flag=True,
     help="Recreate the scheduler's service account before the upgrade without restarting anything.",
 )
 @click.option(
@@ -123,15 +122,14 @@ _root = click.option(
     help="Folder of the trials.",
 )
 _reports = (
-    click.option("--junit", type=options.PATH, help="Also write the result to this file as JUnit XML."),
-    click.option("--html", type=options.PATH, help="Also write the result to this file as an HTML page."),
-    click.option("--baseline", type=options.PATH, help="File of accepted differences with their reasons."),
-    click.option(
+    options.path_option("--junit", help="Also write the result to this file as JUnit XML."),
+    options.path_option("--html", help="Also write the result to this file as an HTML page."),
+    options.path_option("--baseline", help="File of accepted differences with their reasons."),
+    options.flag(
         "--all",
         "--verbose",
         "-v",
         "everything",
-        is_flag=True,
         help="Show every difference, accepted ones too, instead of one line for each kind of which there are many.",
     ),
 )
@@ -195,7 +193,7 @@ group.add_command(upgrade)
 @click.option(
     "--name", default="", help="Name of the trial and its folder.", show_default="from the file, or generated"
 )
-@click.option("--again", is_flag=True, help="Run all cells again, including finished ones.")
+@options.flag("--again", help="Run all cells again, including finished ones.")
 @options.kubeconfig
 @options.context
 @options.components
@@ -268,7 +266,7 @@ def accept(trial: str, baseline: Path, reason: str, contender: str, test: str, r
 
 @group.command()
 @click.argument("trials", nargs=-1, metavar="[TRIAL]...", help="Names or folders of trials; default: all.")
-@click.option("--results", is_flag=True, help="Also remove results and evidence.")
+@options.flag("--results", help="Also remove results and evidence.")
 @_root
 def clean(trials: tuple[str, ...], results: bool, root: Path) -> None:
     """Remove the remains of interrupted trials: processes, control planes, clusters. Results stay."""

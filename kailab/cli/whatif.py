@@ -215,12 +215,8 @@ MOST_SHOWN = 30
     "--selector", "-l", "node_selectors", multiple=True, help="With --drain: nodes with these labels, rack=r1."
 )
 @click.option("--without", "selectors", multiple=True, help="Delete the workloads of pods with these labels: app=x.")
-@click.option(
-    "--scheduler-config",
-    "--config",
-    "config",
-    type=options.PATH,
-    help="Use another scheduler configuration, a file in KAI's format.",
+@options.path_option(
+    "--scheduler-config", "--config", "config", help="Use another scheduler configuration, a file in KAI's format."
 )
 @options.text_option("--for", "duration", help="Compare after this lab time: 30s, 5m, 1h30m, 2d.")
 @options.text_option(
@@ -230,9 +226,7 @@ MOST_SHOWN = 30
     help="Compare when this work runs, and say when that is: the name of a Job, or KIND/NAME. At most --for, else 24h.",
 )
 @options.namespace
-@click.option(
-    "--all", "everything", is_flag=True, help="Show every workload and queue, not only those with a different outcome."
-)
+@options.flag("--all", "everything", help="Show every workload and queue, not only those with a different outcome.")
 @options.output
 @errors_as_json
 @options.state
