@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,11 +18,9 @@ from kailab.components.pins import MANIFESTS, DownloadSources, Pin, addon_pins, 
 from kailab.components.recipes import RECIPES, usual_megabytes, usual_seconds
 from kailab.components.versions import check_version
 from kailab.errors import StateError, os_errors_as
+from kailab.model.callbacks import Progress, Tell
 
 _TELL_SECONDS = 15.0
-
-Tell = Callable[[str], None]
-Progress = Callable[[str, int, int], None]
 
 
 class AcquisitionMethod(StrEnum):

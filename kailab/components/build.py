@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from kailab.components.manifests import write_files, write_manifests
 from kailab.components.pins import FILES, MANIFESTS, Pin, this_machine
 from kailab.components.process_group import process_group, run_command
 from kailab.components.recipes import RECIPES, usual_seconds
+from kailab.model.callbacks import Progress
 
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)(?:\s+\S+)?\s+=>\s+\./staging/", re.MULTILINE)
 _GO_LINE = re.compile(r"^go\s+(\S+)", re.MULTILINE)
@@ -39,8 +40,6 @@ func main() { etcdmain.Main(os.Args) }
 """
 _TELL_SECONDS = 1.0
 _LAST_LINES = 12
-
-Progress = Callable[[str, int, int], None]
 
 
 class Go(NamedTuple):

@@ -21,6 +21,7 @@ from kailab.components.cache import sha256_of
 from kailab.components.errors import DownloadFailed, Unreachable, WrongChecksum
 from kailab.components.pins import PublishedFile, checksum_in
 from kailab.errors import os_errors_as
+from kailab.model.callbacks import Progress
 from kailab.version import __version__
 
 STALL_SECONDS = 30.0
@@ -31,7 +32,6 @@ _CHUNK = 1 << 18
 _LONGEST_CHECKSUMS = 4_000_000
 
 T = TypeVar("T")
-Progress = Callable[[str, int, int], None]
 
 
 class _Temporary(Exception):

@@ -6,18 +6,18 @@ fails or is killed has changed nothing. Readers need no lock, because the file i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kailab.errors import EvidenceError, StateError
+from kailab.model.callbacks import Tell
 from kailab.model.private_files import PARTIAL
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
-Tell = Callable[[str], None]
 Stamp = tuple[int, int, int] | None
 
 DEFAULT_FILE = Path(".kailab/lab.state")

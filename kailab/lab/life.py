@@ -21,7 +21,8 @@ from kailab.lab.lab import Lab
 from kailab.lab.lab_files import DEFAULT_FILE
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue, provider_of
-from kailab.lab.venues.contract import Place, Tell, ignore_message
+from kailab.lab.venues.contract import Place, ignore_message
+from kailab.model.callbacks import Tell
 from kailab.model.private_files import make_folder
 from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.undertest.contract import SchedulerUnderTest

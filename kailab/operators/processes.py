@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tenacity
-
 from kailab.cluster.base_objects import namespace_object
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
 from kailab.cluster.install import CRD, await_established
@@ -22,6 +20,7 @@ from kailab.cluster.protocol import Cluster, object_exists
 from kailab.cluster.writes import CreateWrite
 from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
 from kailab.errors import ConnectError, InputError, KailabError, Unavailable
+from kailab.model.callbacks import Tell
 from kailab.model.objects import Object, name_of
 from kailab.model.patches import json_patch
 from kailab.model.private_files import make_folder
@@ -29,8 +28,8 @@ from kailab.operators.launching import OperatorSite
 from kailab.operators.publishing import OperatorTopology, PublishedFleet, unpublished_nodes
 from kailab.operators.registry import OPERATORS, programs_of
 from kailab.undertest import programs
-from kailab.undertest.contract import Plane, SchedulerFailed, Tell
-from kailab.undertest.programs import PortTaken, Program
+from kailab.undertest.contract import Plane, SchedulerFailed
+from kailab.undertest.programs import Program
 from kailab.undertest.webhooks import webhook_server
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ def _matches(obj: Object, target: Mapping[str, str]) -> bool:
     return all(own.get(key) == value for key, value in target.items())
 
 
-_PORT_TRIES = 5
 _DEFINE_SECONDS = 180.0
 _PUBLISH_SECONDS = 120.0
 
@@ -204,14 +202,8 @@ class _Wiring:
 
     def run(self) -> None:
         """Start it, and return when it works."""
-        retry = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(_PORT_TRIES),
-            retry=tenacity.retry_if_exception_type(PortTaken),
-            reraise=True,
-        )
         with _raise_operator_failed():
-            # Each try uses other ports.
-            retry(self._run)
+            programs.on_free_ports(self._run)
 
     def _apply_definitions(self) -> None:
         names = []

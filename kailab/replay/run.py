@@ -5,7 +5,7 @@ The lab's own controllers, grouping and scheduler make all decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -15,6 +15,7 @@ from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 from kailab.lab.settle import CYCLE_SECONDS
+from kailab.model.callbacks import Progress
 from kailab.replay.accounts import GpuTimeBalance, ReplayAccounts, UnstartedJobs, balance_at, unstarted_jobs
 from kailab.replay.costs import gpus_by_model
 from kailab.replay.fleets import counted_gpus, has_mig
@@ -28,7 +29,6 @@ from kailab.replay.session import ReplaySession
 from kailab.scheduler.observers import DecidingScheduler, Observer
 from kailab.scheduler.status.reporting import GroupReason
 
-Progress = Callable[[str, int, int], None]
 SAMPLES = 300
 """Number of fragmentation and metric samples from the first arrival to the last."""
 

@@ -22,7 +22,8 @@ from kailab.lab import lab_files
 from kailab.lab.capture import make_recorder
 from kailab.lab.garbage import collector_off
 from kailab.lab.lab import Lab
-from kailab.lab.lab_files import Stamp, Tell
+from kailab.lab.lab_files import Stamp
+from kailab.model.callbacks import Tell
 from kailab.model.objects import metadata_of, name_of
 from kailab.model.private_files import replace_file
 from kailab.serve.live_record import EventFeed

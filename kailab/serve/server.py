@@ -10,13 +10,13 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from aiohttp import web
 
 from kailab.errors import InputError
+from kailab.model.callbacks import Tell
 from kailab.serve.app import Application
 from kailab.serve.authentication import LOOPBACK, Authenticator
 from kailab.serve.connections import ASKING_SECONDS, ConnectionLimiter
@@ -26,7 +26,6 @@ from kailab.serve.worker import Broadcaster, LabWorker
 
 END_SECONDS = 3.0
 """How long running requests may take when the server ends."""
-Tell = Callable[[str], None]
 
 
 def serve(state: Path, port: int, ready: Tell, tell: Tell, limiter: ConnectionLimiter | None = None) -> None:

@@ -25,6 +25,7 @@ from kailab.lab.lab import Lab
 from kailab.lab.lab_changes import LabChanges
 from kailab.lab.lab_files import Stamp
 from kailab.lab.settle import CYCLE_SECONDS
+from kailab.model.callbacks import Tell
 from kailab.model.times import DAY
 from kailab.serve import held_lab
 from kailab.serve.actions import PageAction, PlannedPageAction, plan_action
@@ -32,7 +33,6 @@ from kailab.serve.held_lab import HeldLab, LabWatcher
 from kailab.serve.view import PageView, ViewBuilder
 from kailab.whatif.alternatives import Alternative, what_if
 
-Tell: TypeAlias = Callable[[str], None]
 Show: TypeAlias = Callable[[PageView], None]
 
 MOST_PREVIEWS = 32

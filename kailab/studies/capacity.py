@@ -16,6 +16,7 @@ from typing import Any
 
 from kailab.errors import InputError
 from kailab.fleet.sizing import Sizes
+from kailab.model.callbacks import Progress
 from kailab.replay.job import WHOLE
 from kailab.replay.queues import MODES, NO_QUOTA, ONE
 from kailab.replay.trace import Trace
@@ -23,7 +24,7 @@ from kailab.studies.comparison import judge_setting
 from kailab.studies.confidence import ERROR_RATE, ConfidenceBounds, Estimate, TargetVerdict, all_of, confidence_bounds
 from kailab.studies.measures import RunResult
 from kailab.studies.planning import plan_of, sizes_of, trace_of
-from kailab.studies.runner import Progress, StudyRunner
+from kailab.studies.runner import StudyRunner
 from kailab.studies.study import StudyRun, run_of
 from kailab.studies.study_folder import StudyFolder
 from kailab.studies.target import ALL, StudyTarget

@@ -6,12 +6,13 @@ Dask workers need kailab, and the study's files under the same paths. Tasks of l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
 from kailab.cluster.processes import processors
 from kailab.errors import ConnectError, InputError
+from kailab.model.callbacks import Progress
 from kailab.model.optional_imports import import_optional
 from kailab.studies.measures import Done, RunResult
 from kailab.studies.processes import lost, run_here
@@ -94,9 +95,6 @@ def _follow(distributed: Any, client: Any, runs: Sequence[StudyRun], done: Done)
 
 def _distributed() -> Any:
     return import_optional("distributed", "dask", "--dask needs Dask")
-
-
-Progress = Callable[[str, int, int], None]
 
 
 class StudyRunner:

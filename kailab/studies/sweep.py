@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError
+from kailab.model.callbacks import Progress
 from kailab.studies.measures import RunResult
 from kailab.studies.optuna_search import SearchedStudy, check_optuna, search_settings
 from kailab.studies.planning import queues_and_prices
-from kailab.studies.runner import Progress, StudyRunner, check_dask
+from kailab.studies.runner import StudyRunner, check_dask
 from kailab.studies.study import Study, StudyQuestion, StudyRun, StudySearch, format_option
 from kailab.studies.study_file import COST
 from kailab.studies.study_folder import TABLE, StudyFolder, write_table

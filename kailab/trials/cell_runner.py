@@ -22,6 +22,7 @@ from kailab.cluster.backends import BACKENDS
 from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.processes import processors
 from kailab.components import get_components
+from kailab.model.callbacks import Progress
 from kailab.model.private_files import open_private
 from kailab.trials.cell import CELL
 from kailab.trials.matrix import Trial, TrialCell
@@ -78,11 +79,8 @@ POLL_SECONDS = 0.1
 GRACE_SECONDS = 60.0
 """Time for taking control planes down on a busy machine."""
 
-Tell = Callable[[str, int, int], None]
-"""Progress callback with (text, completed cells, all cells)."""
 
-
-def run_cells(folder: TrialFolder, cells: Sequence[TrialCell], jobs: int, tell: Tell) -> None:
+def run_cells(folder: TrialFolder, cells: Sequence[TrialCell], jobs: int, tell: Progress) -> None:
     """Run the cells that are not done, and those that could not be run before. Raises KeyboardInterrupt after all
     processes have ended."""
     waiting = [cell for cell in cells if not _is_done(folder.cell(cell))]

@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import structs
 
 from kailab.cluster.registry import FLAGS
 from kailab.evidence.run import digest
+from kailab.model.callbacks import Progress, Tell
 from kailab.model.files import file_bytes
 from kailab.trials import cell_runner
 from kailab.trials.baseline import AcceptedBaseline, read_baseline
-from kailab.trials.cell_runner import Tell
 from kailab.trials.definition import with_named_configurations
 from kailab.trials.matrix import Contender, Trial, TrialCell
 from kailab.trials.outcome import TrialOutcome
@@ -60,10 +59,7 @@ def _of_contender(contender: Contender) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-Notice = Callable[[str], None]
-
-
-def run_trial(trial: Trial, folder: TrialFolder, tell: Tell, notice: Notice, *, again: bool = False) -> TrialOutcome:
+def run_trial(trial: Trial, folder: TrialFolder, tell: Progress, notice: Tell, *, again: bool = False) -> TrialOutcome:
     """Run the cells that are not done. ``again``: all cells.
 
     Raises StateError if another process runs the trial, InputError for an invalid baseline, KeyboardInterrupt.
@@ -125,7 +121,7 @@ def baseline_of(trial: Trial) -> AcceptedBaseline:
     return read_baseline(Path(trial.baseline)) if trial.baseline else AcceptedBaseline()
 
 
-def _jobs(trial: Trial, notice: Notice) -> int:
+def _jobs(trial: Trial, notice: Tell) -> int:
     fits = cell_runner.jobs_that_fit(trial.isolations)
     single = cell_runner.only_one(trial.isolations)
     if single and (trial.jobs or 1) > 1:

@@ -28,6 +28,7 @@ from kailab.errors import AlreadyExists, ConnectError, InputError, NotFound
 from kailab.fleet.fleet import Fleet
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels, manifests
+from kailab.model.callbacks import Tell
 from kailab.model.objects import (
     annotations_of,
     full_name,
@@ -438,7 +439,7 @@ class UpgradePlan(NamedTuple):
             scheduler.check_options()
 
 
-def run_upgrade_trial(plan: UpgradePlan, tell: contract.Tell = lambda _: None) -> Upgrade:
+def run_upgrade_trial(plan: UpgradePlan, tell: Tell = lambda _: None) -> Upgrade:
     """Run the trial on its own control plane, which is taken down at the end, even if this process is killed.
 
     Raises InputError, and SchedulerFailed if the first scheduler does not start.
@@ -452,7 +453,7 @@ def run_upgrade_trial(plan: UpgradePlan, tell: contract.Tell = lambda _: None) -
 
 
 class _UpgradeRun:
-    def __init__(self, plan: UpgradePlan, venue: PlaneVenue, tell: contract.Tell) -> None:
+    def __init__(self, plan: UpgradePlan, venue: PlaneVenue, tell: Tell) -> None:
         self._plan = plan
         self._venue = venue
         self._cluster = venue.cluster

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_c
 
 from kailab.cluster.protocol import Cluster
 from kailab.errors import InputError, KailabError
+from kailab.model.callbacks import Tell
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME
 from kailab.model.objects import Object
 from kailab.version import __version__
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from kailab.scheduler.settings.config_file import SchedulerSettings
     from kailab.scheduler.usage import UsageParams
 
-Tell = Callable[[str], None]
 
 UNKNOWN_VERSION = "{name} unknown (it runs in a cluster that is somebody else's and does not report its version)"
 PROCESS_QUIET_SECONDS = 2.5

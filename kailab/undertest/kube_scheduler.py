@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
+from kailab.model.callbacks import Tell
 from kailab.model.objects import Object, rewrite
 from kailab.undertest import contract
 from kailab.version import __version__
@@ -51,7 +52,7 @@ class KubeSchedulerProcesses(contract.SchedulerProcesses):
         self._plane = plane
         self._programs = programs
 
-    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: Tell = lambda _: None) -> None:
         """Raises ControlPlaneFailed with the last lines of the log."""
         self._plane.start_kube_scheduler()
 

@@ -59,6 +59,7 @@ from kailab.components import find_addon
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.errors import KailabError
 from kailab.model import labels
+from kailab.model.callbacks import Tell
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.model.objects import (
@@ -538,7 +539,7 @@ class KueueProcesses(programs.AddonProcesses):
         programs.install_definitions(cluster, missing, "Kueue")
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 
-    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: Tell = lambda _: None) -> None:
         """Returns when its webhooks answer. Also raises MissingComponents."""
         self.prepare(cluster)
         self._plane.start_kube_scheduler()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Cluster
 from kailab.components.lookup import reported_or_unknown
+from kailab.model.callbacks import Tell
 from kailab.scheduler.settings.config_file import SchedulerSettings, settings_of
-from kailab.undertest.contract import IdleDetector, Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings, Tell
+from kailab.undertest.contract import IdleDetector, Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings
 from kailab.undertest.registry import SCHEDULERS, make_scheduler
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.components import find_addon
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.errors import NotFound
+from kailab.model.callbacks import Tell
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.model.objects import Object, annotations_of, labels_of, metadata_of, name_of, namespace_of
@@ -225,7 +226,7 @@ class SchedulerPluginsProcesses(programs.AddonProcesses):
         """Apply its PodGroup and ElasticQuota CRDs. Raises MissingComponents if it is not installed."""
         programs.install_definitions(cluster, self._addon.manifests.objects("config/crd/bases/*.yaml"), NAME)
 
-    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: Tell = lambda _: None) -> None:
         """Returns when it is ready. Raises MissingComponents if it is not installed."""
         self.prepare(cluster)
         config = Path(self._plane.folder) / "scheduler-plugins.yaml"

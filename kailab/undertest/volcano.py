@@ -27,6 +27,7 @@ from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.errors import InputError, Where
+from kailab.model.callbacks import Tell
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.model.objects import Object, name_of
@@ -261,7 +262,7 @@ class VolcanoProcesses(programs.LocalProcesses):
         """Apply its CRDs. Raises InputError for a folder without a Volcano."""
         programs.install_definitions(cluster, self._volcano.crds, NAME)
 
-    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: Tell = lambda _: None) -> None:
         """Returns when its scheduler has completed a cycle. Raises InputError for a folder without a Volcano."""
         self.prepare(cluster)
         # A folder of its own, because the scheduler watches all of it, and in the plane's folder it would reload its file all the time.

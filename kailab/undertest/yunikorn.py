@@ -31,6 +31,7 @@ from kailab.cluster.controlplane.ports import LOOPBACK, is_free_everywhere
 from kailab.cluster.protocol import Cluster
 from kailab.components import find_addon
 from kailab.engine.snapshot.records import UNLIMITED, Queue
+from kailab.model.callbacks import Tell
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.model.objects import Object, annotations_of, is_terminating, metadata_of, name_of, uid_of
@@ -302,7 +303,7 @@ class YuniKornIdleDetector:
 class YuniKornProcesses(programs.AddonProcesses):
     name = NAME
 
-    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: Tell = lambda _: None) -> None:
         """Returns when it reports that it is healthy. Raises MissingComponents if it is not installed, SchedulerFailed if another one runs
         on this machine."""
         if not is_free_everywhere(PORT):

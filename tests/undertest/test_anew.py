@@ -10,8 +10,9 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from kailab.cluster.protocol import Cluster
+from kailab.model.callbacks import Tell
 from kailab.scheduler.settings.config_file import settings_of
-from kailab.undertest.contract import Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings, Tell
+from kailab.undertest.contract import Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings
 from kailab.undertest.registry import SCHEDULERS, SchedulerKind
 from kailab.undertest.running import RunningSchedulers
 from kailab.undertest.selection import choose_scheduler

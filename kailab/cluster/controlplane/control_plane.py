@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from kailab.cluster.controlplane.supervision import (
 from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import this_process
 from kailab.errors import StateError
+from kailab.model.callbacks import Tell
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -42,8 +43,6 @@ POLL_SECONDS = 0.05
 SPAWNED_GRACE_SECONDS = 5.0
 _PORT_TRIES = 5
 _PORT_TAKEN = "address already in use"  # in the log of a Go program that could not listen
-
-Tell = Callable[[str], None]
 
 
 class _PortTaken(ControlPlaneFailed):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace_object, priority_class
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.polling import poll_until
 from kailab.cluster.protocol import Cluster, Object, find_object, object_exists
 from kailab.errors import AlreadyExists, Conflict, ConnectError, NotFound
+from kailab.model.callbacks import Tell
 from kailab.model.objects import condition_of, conditions_of, has_condition, is_terminating, labels_of, name_of
 
 INSTALLED_BY = "kailab.dev/installed-by"
@@ -25,7 +26,6 @@ GOING_SECONDS = 180.0
 """An API server may check only once a minute whether the objects of a deleted kind are gone."""
 CRD = "CustomResourceDefinition"
 
-Tell: TypeAlias = Callable[[str], None]
 T = TypeVar("T")
 
 

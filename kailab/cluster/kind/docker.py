@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 from kailab.cluster.built_images import NODE_COMMAND, NodeImage, NodeImageStore
 from kailab.components import DEFAULT_KUBERNETES
 from kailab.components.process_group import run_command
 from kailab.errors import ConnectError
+from kailab.model.callbacks import Tell
 
 ANSWER_SECONDS = 10.0
 PULL_SECONDS = 900.0
@@ -114,9 +114,6 @@ def _docker(*arguments: str, seconds: float = ANSWER_SECONDS) -> subprocess.Comp
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "docker gave no reason"
-
-
-Tell = Callable[[str], None]
 
 
 def default_node_image(kubernetes: str = DEFAULT_KUBERNETES) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -33,6 +33,7 @@ from kailab.cluster.kind.kind_command import KindCommand, check_library, check_n
 from kailab.cluster.kind.options import choose_options, cluster_config, name_for
 from kailab.components import ComponentCache, find_components
 from kailab.errors import ConnectError, StateError
+from kailab.model.callbacks import Tell
 from kailab.model.private_files import make_folder, replace_file, write_text
 
 if TYPE_CHECKING:
@@ -84,8 +85,6 @@ def save_failed_logs(folder: Path, name: str) -> Path | None:
 SPAWNED_GRACE_SECONDS = 5.0
 DELETE_TRIES = 3
 DELETE_PAUSE_SECONDS = 1.0
-
-Tell = Callable[[str], None]
 
 
 class KindPlane(SupervisedCluster):

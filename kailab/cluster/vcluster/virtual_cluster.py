@@ -12,7 +12,6 @@ built here is used where the host's nodes have it or can be given it; otherwise 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,6 +39,7 @@ from kailab.cluster.vcluster.vcluster_command import (
 )
 from kailab.components.cache import exclusive_folder
 from kailab.errors import ConnectError, KailabError, NotFound
+from kailab.model.callbacks import Tell
 from kailab.model.objects import is_ready, is_terminating, name_of
 from kailab.model.private_files import replace_file, write_text
 
@@ -113,8 +113,6 @@ def vcluster_chart_values(kubernetes: str, image: str = "") -> dict[str, Any]:
 
 
 _KINDS = "kind://"
-
-Tell = Callable[[str], None]
 
 
 def provide_control_plane_image(host: Cluster, kubernetes: str, kubectl: Path, tell: Tell) -> VclusterImage | None:

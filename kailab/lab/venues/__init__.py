@@ -14,16 +14,8 @@ from typing import Any
 
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
-from kailab.lab.venues.contract import (
-    LabCluster,
-    Place,
-    Provider,
-    Request,
-    Tell,
-    Venue,
-    ignore_message,
-    ignore_place,
-)
+from kailab.lab.venues.contract import LabCluster, Place, Provider, Request, Venue, ignore_message, ignore_place
+from kailab.model.callbacks import Tell
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.selection import check_options, choose_scheduler
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from kailab.cluster.protocol import Cluster
+from kailab.model.callbacks import Tell
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import SchedulerDecisions
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from kailab.scheduler.observers import Observer
     from kailab.scheduler.settings.config_file import SchedulerSettings
     from kailab.undertest.contract import SchedulerUnderTest
-
-Tell = Callable[[str], None]
 
 
 def ignore_message(_: str) -> None:

@@ -13,7 +13,8 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.state_file import write_state
 from kailab.errors import InputError
 from kailab.evidence.wording import count
-from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess, Tell
+from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess
+from kailab.model.callbacks import Tell
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import Decider, SchedulerUnderTest
 from kailab.version import __version__

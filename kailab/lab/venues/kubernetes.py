@@ -26,7 +26,8 @@ from kailab.fleet.fleet import Fleet
 from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
 from kailab.lab.parts import Parts, make_parts
 from kailab.lab.spec import LabSpec
-from kailab.lab.venues.contract import Place, RunningProcess, Tell
+from kailab.lab.venues.contract import Place, RunningProcess
+from kailab.model.callbacks import Tell
 from kailab.model.kinds import KINDS
 from kailab.model.objects import (
     condition_of,

@@ -21,9 +21,10 @@ from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import SchedulerDecisions, read_decisions
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue
-from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess, Tell
+from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess
 from kailab.lab.venues.kubernetes import KubernetesVenue, create_nodes, delete_stale_nodes, new_mark
 from kailab.lab.venues.reaper import Reaper
+from kailab.model.callbacks import Tell
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.model.objects import Object, name_of
 from kailab.operators import Operators, choose_operators

@@ -10,9 +10,10 @@ from kailab.cluster.kubernetes import Connection
 from kailab.cluster.vcluster import HostCluster, VclusterPlane, find_tools, take_down, tools_reason
 from kailab.errors import InputError
 from kailab.evidence.wording import some
-from kailab.lab.venues.contract import Request, Tell
+from kailab.lab.venues.contract import Request
 from kailab.lab.venues.kubeconfig import kubeconfig_of
 from kailab.lab.venues.plane import PlaneProvider, Planes, PlaneVenue
+from kailab.model.callbacks import Tell
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet

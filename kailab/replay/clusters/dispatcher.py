@@ -19,6 +19,7 @@ from kailab.engine.policies.job_orders import quoted_answer
 from kailab.errors import PolicyError, describe_error
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
+from kailab.model.callbacks import Progress
 from kailab.model.times import DAY
 from kailab.replay.accounts import ReplayedJob
 from kailab.replay.clusters.journeys import DispatchedReplay, JobJourney
@@ -26,7 +27,7 @@ from kailab.replay.clusters.replica import ClusterReplica, JobInTransfer
 from kailab.replay.clusters.sites import ClusterSites, TransferPlanner, dispatch_policy
 from kailab.replay.job import LONGEST, WHOLE
 from kailab.replay.resume_file import ResumeFile
-from kailab.replay.run import Progress, open_replay_lab
+from kailab.replay.run import open_replay_lab
 from kailab.scheduler.policy_timeouts import WATCHDOG
 
 T = TypeVar("T")

@@ -22,6 +22,7 @@ from kailab.cluster.polling import poll_until, wait_until
 from kailab.cluster.protocol import Cluster, object_exists
 from kailab.errors import AlreadyExists, InputError, NotFound
 from kailab.fleet.fleet import Pool
+from kailab.model.callbacks import Tell
 from kailab.model.kinds import key_of
 from kailab.model.objects import (
     Object,
@@ -43,7 +44,6 @@ from kailab.undertest.contract import (
     SchedulerProcesses,
     StartSettings,
     TakesImages,
-    Tell,
     Unsupported,
 )
 from kailab.undertest.kai import chart

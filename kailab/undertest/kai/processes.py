@@ -26,10 +26,11 @@ from kailab.cluster.install import install
 from kailab.cluster.protocol import Cluster
 from kailab.errors import AlreadyExists, InputError, KailabError, NotFound
 from kailab.model import labels
+from kailab.model.callbacks import Tell
 from kailab.model.objects import ENDED_PHASES, Object, annotations_of, is_terminating, labels_of, status_of
 from kailab.model.private_files import make_folder, write_text
 from kailab.undertest import programs
-from kailab.undertest.contract import IdleDetector, Plane, SchedulerFailed, StartSettings, Tell
+from kailab.undertest.contract import IdleDetector, Plane, SchedulerFailed, StartSettings
 from kailab.undertest.kai.folder import KaiFolder, find_kai, kai_version
 from kailab.undertest.kai.releases import ADMISSION, words_in
 from kailab.undertest.kai.settings import kai_arguments

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
+from kailab.model.callbacks import Tell
 from kailab.model.files import read_bytes
 from kailab.model.private_files import write_bytes
 from kailab.undertest import programs
-from kailab.undertest.contract import IdleDetector, Plane, StartSettings, Tell
+from kailab.undertest.contract import IdleDetector, Plane, StartSettings
 from kailab.version import __version__
 
 SCHEDULER = "kailab-scheduler"
