@@ -34,23 +34,18 @@ class EntryReferences(Protocol):
 
     def lines(self, file: str) -> int:
         """Add all lines of a file and return the reference of the first."""
-        ...
 
     def items(self, file: str) -> int:
         """Add all items of a JSON list and return the reference of the first."""
-        ...
 
     def whole(self, file: str) -> int:
         """Add a file as one entry."""
-        ...
 
     def rows(self, file: str, *kinds: str) -> dict[str, int]:
         """Add the lists of a JSON object and return the reference of each one's first item by name."""
-        ...
 
     def cycle(self, place: int, cycle: RecordedCycle) -> CycleReferences:
         """The parts of a cycle by its index."""
-        ...
 
 
 class CycleReferences(Protocol):
