@@ -45,7 +45,7 @@ from kailab.engine.snapshot.records import ACTIVE, Shape, Status
 from kailab.engine.working.maporder import MapOrder
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
-from kailab.engine.working.state import Job, JournalEntry, Place, Situation, Uids, WTask, Zones
+from kailab.engine.working.state import Job, JournalEntry, Situation, TaskPlace, Uids, WTask, Zones
 from kailab.engine.working.stepwise_nodes import StepwiseNodeTable
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import PolicyError
@@ -219,7 +219,7 @@ class Session:
         status: Status,
         node: str,
         groups: tuple[str, ...],
-        vacated: tuple[Place, ...],
+        vacated: tuple[TaskPlace, ...],
         virtual: bool,
         zones: Zones = (),
     ) -> None:

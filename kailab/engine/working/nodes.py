@@ -33,7 +33,7 @@ from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.working.numa import NumaNodes
 from kailab.engine.working.shared_gpu_arrays import SharedGpuArrays
 from kailab.engine.working.shared_gpus import SharedGpus
-from kailab.engine.working.state import Place, ShapeInfo, WTask
+from kailab.engine.working.state import ShapeInfo, TaskPlace, WTask
 
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
@@ -257,7 +257,7 @@ class NodeTable:
             self.change_usage(task, task.status, task.node, task.groups, 1)
             self.host(task, task.node, True)
 
-    def move(self, task: WTask, status: Status, node: str, vacated: tuple[Place, ...]) -> None:
+    def move(self, task: WTask, status: Status, node: str, vacated: tuple[TaskPlace, ...]) -> None:
         """``change_usage`` and ``host`` in one step for a plain task that gets this state. Unchanged parts are not removed and
         added again.
         """
@@ -430,7 +430,7 @@ class NodeTable:
         return gpus
 
 
-def _count(changes: dict[str, list[int]], status: Status, node: str, vacated: tuple[Place, ...], sign: int) -> None:
+def _count(changes: dict[str, list[int]], status: Status, node: str, vacated: tuple[TaskPlace, ...], sign: int) -> None:
     """The effect of a plain task in this state on its nodes: node -> multiples of its needs in ``idle`` and
     ``releasing``. See ``change_usage``.
     """

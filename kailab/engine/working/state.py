@@ -29,7 +29,7 @@ from kailab.engine.working.order_criteria import JobCriterion
 if TYPE_CHECKING:
     from kailab.engine.snapshot.records import PodSet as PodSetRecord
 
-Place = tuple[str, tuple[str, ...]]  # node name, GPU groups
+TaskPlace = tuple[str, tuple[str, ...]]  # node name, GPU groups
 Uids = frozenset[str]  # of PodGroups
 
 
@@ -111,7 +111,7 @@ class WTask:
         self.node = record.node if ON_NODE[record.status] else ""
         self.groups = record.gpu_groups
         self.zones = record.numa_zones
-        self.vacated: tuple[Place, ...] = ()
+        self.vacated: tuple[TaskPlace, ...] = ()
         self.virtual = False  # its state exists only in this cycle
         self.expected_end: ExpectedEnd | None = None
         self.key = self.natural_key()
@@ -434,7 +434,7 @@ class Job:
 
 
 Zones = tuple[ZoneShare, ...]
-Situation = tuple[Status, str, tuple[str, ...], tuple[Place, ...], bool, Zones]
+Situation = tuple[Status, str, tuple[str, ...], tuple[TaskPlace, ...], bool, Zones]
 
 
 class JournalEntry(NamedTuple):

@@ -21,7 +21,7 @@ from kailab.engine.snapshot.records import GPU, ON_NODE, Node, ResourceClaim, St
 from kailab.engine.working.layout import GPUS, Layout
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.shared_gpus import GpuGroup, SharedGpus
-from kailab.engine.working.state import Place, WTask
+from kailab.engine.working.state import TaskPlace, WTask
 from kailab.engine.working.stepwise_claims import DeviceRecords, StepwiseClaims
 
 
@@ -39,7 +39,7 @@ class TaskPlacement(NamedTuple):
     status: Status
     node: str
     groups: tuple[str, ...]
-    vacated: tuple[Place, ...]
+    vacated: tuple[TaskPlace, ...]
     zones: tuple[ZoneShare, ...]
 
 
@@ -178,7 +178,7 @@ class StepwiseNodeTable(NodeTable):
         self._step(task, before, after)
         self._host_all(task, after, True)
 
-    def move(self, task: WTask, status: Status, node: str, vacated: tuple[Place, ...]) -> None:
+    def move(self, task: WTask, status: Status, node: str, vacated: tuple[TaskPlace, ...]) -> None:
         """A step of a plain task. See ``NodeTable.move``."""
         before = TaskPlacement(task.status, task.node, task.groups, task.vacated, task.zones)
         after = TaskPlacement(status, node, (), vacated, ())
