@@ -17,10 +17,7 @@ from kailab.grouping.pod_grouping import group_pod, is_skipped, owner_chain
 from kailab.grouping.podgroup import podgroup_object
 from kailab.grouping.records import GroupingError
 from kailab.model.labels import POD_GROUP
-from kailab.model.objects import annotations_of, condition_of, is_active, is_owned, node_of, object_key
-
-Key = tuple[str, str]
-"""Namespace and name."""
+from kailab.model.objects import Key, annotations_of, condition_of, is_active, is_owned, node_of, object_key
 
 
 def is_bound_from_start(pod: Object) -> bool:

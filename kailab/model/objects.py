@@ -16,6 +16,8 @@ from operator import is_
 from typing import Any, TypeAlias
 
 Object: TypeAlias = dict[str, Any]
+Key: TypeAlias = tuple[str, str]
+"""Namespace ("" for an object outside of namespaces) and name."""
 
 ENDED_PHASES = ("Succeeded", "Failed")
 """Phases of a pod that has ended."""
@@ -48,8 +50,8 @@ def full_name(obj: Mapping[str, Any]) -> str:
     return f"{namespace}/{name}" if namespace else str(name)
 
 
-def object_key(obj: Mapping[str, Any]) -> tuple[str, str]:
-    """Namespace ("" for an object outside of namespaces) and name, by which stores and caches keep objects of a kind."""
+def object_key(obj: Mapping[str, Any]) -> Key:
+    """The key by which stores and caches keep an object among those of its kind."""
     metadata = obj.get("metadata") or _NOTHING
     return metadata.get("namespace") or "", metadata.get("name") or ""
 

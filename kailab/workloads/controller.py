@@ -16,6 +16,7 @@ from kailab.cluster.protocol import WatchEvent
 from kailab.errors import ApiError
 from kailab.model.kinds import KINDS, api_version_of, kind_key
 from kailab.model.objects import (
+    Key,
     Object,
     annotations_of,
     as_owner_reference,
@@ -31,7 +32,6 @@ from kailab.model.objects import (
 )
 from kailab.model.times import format_time, parse_time
 
-Key = tuple[str, str]
 Reference = tuple[str, Key]
 
 _REMEMBERED_SPECS = 256  # beyond this, templates are admitted again

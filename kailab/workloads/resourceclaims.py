@@ -5,12 +5,13 @@ ended; a claim without reservations gives its devices back; a claim that was cre
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model.labels import CLAIM_FINALIZER
 from kailab.model.objects import (
+    Key,
     Object,
     annotations_of,
     is_ended,
@@ -24,9 +25,6 @@ from kailab.model.objects import (
     status_of,
     uid_of,
 )
-
-Key: TypeAlias = tuple[str, str]
-"""Namespace and name."""
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 _LONGEST = 57  # of a name to which five characters are appended

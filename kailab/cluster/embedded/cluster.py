@@ -19,16 +19,15 @@ from kailab.cluster.embedded.storage.store import ObjectStore, Reference, store_
 from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.embedded.volumes import VolumeBinder
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, Severity, write_sequentially
+from kailab.cluster.protocol import Object, Outcomes, Severity, write_sequentially
 from kailab.cluster.selectors import matches, selector_of
-from kailab.cluster.writes import Chain, Subresource, WriteOutcome
+from kailab.cluster.writes import Chain, Subresource
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
 from kailab.model.defaults import pod_only_defaults
 from kailab.model.objects import is_terminating, labels_of, name_of, namespace_of
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
-Outcomes: TypeAlias = list[WriteOutcome]
 
 
 class EmbeddedCluster:

@@ -13,11 +13,10 @@ from typing import Any
 
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.storage.store import ObjectStore
-from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Invalid
 from kailab.model.kinds import key_of
-from kailab.model.objects import ENDED_PHASES, is_terminating, owner_references, uid_of
+from kailab.model.objects import ENDED_PHASES, Key, is_terminating, owner_references, uid_of
 from kailab.model.times import format_time
 
 # The namespaces that the NamespaceLifecycle admission plugin protects, as far as a lab has them.

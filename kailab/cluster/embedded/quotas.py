@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from kailab.cluster.embedded.storage.store import ObjectStore
-from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Forbidden
 from kailab.model.kinds import KINDS, kind_key
-from kailab.model.objects import is_ended, namespace_of
+from kailab.model.objects import Key, is_ended, namespace_of
 from kailab.model.pod_resources import (
     Amounts,
     add_amounts,

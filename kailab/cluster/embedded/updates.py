@@ -14,13 +14,12 @@ from kailab.cluster.embedded.admission import Admission, invalid
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.merge import apply_patch, merge_patch, same
 from kailab.cluster.embedded.storage.store import ObjectStore
-from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import Conflict, Invalid
 from kailab.model.kinds import KINDS
 from kailab.model.labels import LAST_APPLIED
-from kailab.model.objects import annotations_of, is_terminating
+from kailab.model.objects import Key, annotations_of, is_terminating
 from kailab.model.validation import validate_status
 from kailab.model.validation.fields import Faults, check_notes
 from kailab.model.validation.pods import CHECKED_ANNOTATIONS, check_annotations

@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Any
 
 from kailab.cluster.embedded.storage.store import ObjectStore
-from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.cluster.selectors import from_label_selector, matches
 from kailab.cluster.volumes import (
@@ -32,6 +31,7 @@ from kailab.cluster.volumes import (
 )
 from kailab.errors import ApiError
 from kailab.model.objects import (
+    Key,
     annotations_of,
     as_owner_reference,
     is_ended,

@@ -20,9 +20,8 @@ from typing import TypeAlias
 from kailab.cluster.kubernetes.informer import InformerUpdate, WriteInquiry
 from kailab.cluster.memorywatch import MemoryWatch, WatchHub
 from kailab.cluster.protocol import Object
-from kailab.model.objects import annotations_of, is_terminating, node_of, object_key, uid_of
+from kailab.model.objects import Key, annotations_of, is_terminating, node_of, object_key, uid_of
 
-Key: TypeAlias = tuple[str, str]
 Objects: TypeAlias = dict[Key, Object]
 _REMEMBERED = 50_000
 

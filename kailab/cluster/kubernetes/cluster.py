@@ -26,17 +26,16 @@ from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, InformerUpdate
 from kailab.cluster.kubernetes.writer import ChainAnswer, UnansweredWrites, Writer
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, Severity, WatchEvent, find_object
+from kailab.cluster.protocol import Object, Outcomes, Severity, WatchEvent, find_object
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.submitted_writes import SubmittedBatch
-from kailab.cluster.writes import Chain, SingleWrites, WriteOutcome
+from kailab.cluster.writes import Chain, SingleWrites
 from kailab.errors import Invalid, NotFound, Unavailable
 from kailab.model import kinds as known_kinds
 from kailab.model.objects import labels_of, namespace_of, object_key
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
-Outcomes: TypeAlias = list[WriteOutcome]
 
 SYNC_SECONDS = 180.0  # for the first lists of a large cluster on a busy server
 MISSING_KINDS_SECONDS = 5.0  # seconds after which a server is asked again for kinds that it lacks

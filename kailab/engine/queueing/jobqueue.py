@@ -14,7 +14,7 @@ from kailab.engine.queueing.order import NOTHING, Measure, measure, smaller
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
 
 T = TypeVar("T")
-Key = tuple[Any, ...]
+OrderKey = tuple[Any, ...]
 
 
 # The steps are those of Go's container/heap, which KAI uses. The order of queues changes after they were pushed, so the
@@ -76,14 +76,14 @@ class Leaf(Generic[T]):
     """The jobs of one queue: a shared, read-only sorted list filtered by ``pick``, and the jobs pushed later."""
 
     def __init__(
-        self, queue: WQueue, base: list[tuple[Key, T]], pick: Callable[[T], bool] | None, backwards: bool
+        self, queue: WQueue, base: list[tuple[OrderKey, T]], pick: Callable[[T], bool] | None, backwards: bool
     ) -> None:
         self.queue = queue
         self._base = base
         self._pick = pick
         self._backwards = backwards
         self._next = len(base) - 1 if backwards else 0
-        self._extra: list[tuple[Key, T]] = []
+        self._extra: list[tuple[OrderKey, T]] = []
         self._settle()
 
     def _settle(self) -> None:
@@ -108,7 +108,7 @@ class Leaf(Generic[T]):
     def empty(self) -> bool:
         return not self._extra and not self._base_left
 
-    def push(self, key: Key, job: T) -> None:
+    def push(self, key: OrderKey, job: T) -> None:
         # A separate list, because the base list is shared with other readers.
         insort(self._extra, (key, job), key=_key)
 
@@ -191,9 +191,9 @@ class JobQueue(Generic[T]):
     def load(
         self,
         queue: WQueue,
-        base: list[tuple[Key, T]],
+        base: list[tuple[OrderKey, T]],
         pick: Callable[[T], bool] | None = None,
-        more: Iterable[tuple[Key, T]] = (),
+        more: Iterable[tuple[OrderKey, T]] = (),
     ) -> None:
         """Set a queue's sorted list, and ``more`` jobs. Call once per queue, before the first pop."""
         leaf = Leaf(queue, base, pick, self.backwards)
@@ -205,7 +205,7 @@ class JobQueue(Generic[T]):
             self._link(node)
             self._mark(node)
 
-    def push(self, queue: WQueue, key: Key, job: T) -> None:
+    def push(self, queue: WQueue, key: OrderKey, job: T) -> None:
         if self._precedence is not None and self._held is not None:
             self._precedence.taken(queue, self._held(job), -1)
         node = self._nodes.get(queue.name)
@@ -358,5 +358,5 @@ class JobQueue(Generic[T]):
         return node.measure
 
 
-def _key(entry: tuple[Key, Any]) -> Key:
+def _key(entry: tuple[OrderKey, Any]) -> OrderKey:
     return entry[0]

@@ -17,7 +17,7 @@ from kailab.engine.faults import NOT_DISCARDED, SURPLUS_LEFT
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.budget import BudgetSpent
 from kailab.engine.policies.victim_order import LowestNewest
-from kailab.engine.queueing.jobqueue import JobQueue, Key
+from kailab.engine.queueing.jobqueue import JobQueue, OrderKey
 from kailab.engine.queueing.order import tasks_anew, tasks_to_allocate
 from kailab.engine.queueing.victims import Victim, held_by
 from kailab.engine.search.bounds import SearchBounds
@@ -373,7 +373,7 @@ class Solver:
             return goal_wants if job is goal.job else session.wanted(job)
 
         order: JobQueue[Job] = JobQueue(session.tree, wanted=wanted, precedence=session.precedence)
-        concerned_jobs: dict[str, list[tuple[Key, Job]]] = {}
+        concerned_jobs: dict[str, list[tuple[OrderKey, Job]]] = {}
         for job in jobs.values():
             concerned_jobs.setdefault(job.record.queue, []).append((job.order_key(), job))
         for queue in session.tree.leaves:

@@ -26,12 +26,13 @@ from dataclasses import dataclass
 from heapq import merge
 from itertools import accumulate, takewhile
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kailab.engine.placing import node_capacity
 from kailab.engine.placing.allocation import confined
+from kailab.engine.queueing.jobqueue import OrderKey
 from kailab.engine.queueing.order import NOTHING, Measure, measure
 from kailab.engine.search.repacking import CountedNodes, Repacking
 from kailab.engine.search.search_goal import SearchGoal
@@ -40,8 +41,6 @@ from kailab.engine.snapshot.records import ALLOCATED, GPU
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, ShapeInfo, WTask
-
-Key = tuple[Any, ...]
 
 
 class _WholeJob(NamedTuple):
@@ -53,7 +52,7 @@ class _WholeJob(NamedTuple):
     queue: WQueue
     held: Amounts
     wanted: Amounts
-    key: Key
+    key: OrderKey
     pods: list[int]
 
 
@@ -91,7 +90,7 @@ class VictimsFirstBound:
         self._room: dict[ShapeInfo, np.ndarray] = {}
         self._waiting: dict[WQueue, tuple[list[tuple[object, ...]], list[Amounts]]] = {}
         self._measures: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
-        self._turn_keys: dict[Job, Key] = {}
+        self._turn_keys: dict[Job, OrderKey] = {}
         self._mine: dict[Amounts, Measure] = {}
         self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
@@ -270,7 +269,7 @@ class VictimsFirstBound:
         return _too_few(nodes, wanted)
 
     def _evicted_by_queue(self, jobs: list[_WholeJob], evicted: dict[Job, _WholeJob]) -> list[_QueueTurns]:
-        by_queue: dict[WQueue, list[tuple[Key, Job]]] = {}
+        by_queue: dict[WQueue, list[tuple[OrderKey, Job]]] = {}
         for whole in jobs:
             by_queue.setdefault(whole.queue, []).append((self._turn_key(whole), whole.job))
         queues = []
@@ -285,7 +284,7 @@ class VictimsFirstBound:
             queues.append(_QueueTurns(queue, first, turns, len(mine), allocated, measured))
         return queues
 
-    def _turn_key(self, whole: _WholeJob) -> Key:
+    def _turn_key(self, whole: _WholeJob) -> OrderKey:
         """The order key of a job once all its pods are evicted."""
         if self._session.ranking is None:
             return whole.key

@@ -12,7 +12,7 @@ not bind. Source: resource.k8s.io/v1, kube-scheduler's DynamicResources plugin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.writes import PatchWrite
@@ -21,6 +21,7 @@ from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
 from kailab.model.objects import (
+    Key,
     is_terminating,
     metadata_of,
     name_of,
@@ -33,7 +34,6 @@ from kailab.model.objects import (
 from kailab.scheduler.binding import Binding
 from kailab.scheduler.reading.claims import DeviceInventory, held_devices, made_claims, read_device_requests
 
-Key: TypeAlias = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
 
 

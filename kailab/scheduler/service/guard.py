@@ -17,6 +17,7 @@ from kailab.cluster.protocol import (
     Cluster,
     LiveUpdates,
     Object,
+    Outcomes,
     Severity,
     SubmittedWrites,
     Watch,
@@ -26,7 +27,6 @@ from kailab.cluster.writes import VERBS, Chain, SingleWrites, WriteOutcome
 from kailab.errors import ApiError, Unavailable
 
 Objects: TypeAlias = list[Object]
-Outcomes: TypeAlias = list[WriteOutcome]
 Numbered: TypeAlias = list[tuple[int, WriteOutcome]]
 
 

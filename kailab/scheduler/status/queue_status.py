@@ -22,7 +22,7 @@ from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.cluster.writes import PatchWrite
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
-from kailab.model.objects import has_condition, labels_of, metadata_of, name_of, parent_of, spec_of, status_of
+from kailab.model.objects import Key, has_condition, labels_of, metadata_of, name_of, parent_of, spec_of, status_of
 from kailab.model.quantities import format_bytes, format_cpu
 from kailab.scheduler.reading import latest_events, requests
 from kailab.scheduler.reading.claims import ClaimIndex
@@ -37,7 +37,6 @@ STATUS_FIELDS = ("requested", "allocated", "allocatedNonPreemptible")
 Amounts = dict[str, int]
 """Resource -> amount: cpu and nvidia.com/gpu in thousandths, the rest whole."""
 
-GroupName = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -70,7 +69,7 @@ def patch_between(before: Mapping[str, Any] | None, after: Mapping[str, str]) ->
 
 
 class _Pod(msgspec.Struct):
-    group: GroupName
+    group: Key
     requested: Amounts
     allocated: Amounts
 
@@ -89,8 +88,8 @@ class GroupTotals:
     """Requested and allocated amounts of all PodGroups, updated with each event. ``dirty``: groups that have changed."""
 
     def __init__(self) -> None:
-        self.groups: dict[GroupName, _Group] = {}
-        self.dirty: dict[GroupName, None] = {}
+        self.groups: dict[Key, _Group] = {}
+        self.dirty: dict[Key, None] = {}
         self._pods: dict[str, _Pod] = {}
         self._objects: dict[str, Object] = {}  # pods whose amounts depend on other objects
         self._priorities = PriorityClasses()
@@ -283,12 +282,12 @@ class QueueStatus:
         self._busy, self._unread = busy, unread
         self._cluster = cluster
         self._queues_at = float("-inf")
-        self._unwritten: dict[GroupName, float] = {}  # the time of the first unwritten change, in that order
-        self._retries: Retries[GroupName | str] = Retries()
+        self._unwritten: dict[Key, float] = {}  # the time of the first unwritten change, in that order
+        self._retries: Retries[Key | str] = Retries()
         self._unreadable = UnreadableObjects(cluster.event, "queue-controller")
         self._watch = cluster.watch(_KINDS)
         self._totals = GroupTotals()
-        self._counted: dict[GroupName, tuple[str, Sums]] = {}  # queue and amounts with which each group counts
+        self._counted: dict[Key, tuple[str, Sums]] = {}  # queue and amounts with which each group counts
         self._own: dict[str, Sums] = {}  # sums over a queue's own PodGroups
         self._sums: dict[str, Sums] = {}  # sums including child queues
         self._queues: dict[str, Object] = {}
@@ -325,7 +324,7 @@ class QueueStatus:
         queues = [queue for queue in self._dirty if not self._retries.is_paused(queue, now)]
         for queue in queues:
             del self._dirty[queue]
-        changes: dict[GroupName | str, dict[str, Any]] = {}
+        changes: dict[Key | str, dict[str, Any]] = {}
         for queue in sorted(queue for queue in queues if queue in self._queues):
             obj = self._queues[queue]
             try:
@@ -337,10 +336,10 @@ class QueueStatus:
                 changes[queue] = patch
         return self._write(changes) or wrote
 
-    def _group_patches(self, busy: bool, now: float) -> dict[GroupName | str, dict[str, Any]]:
+    def _group_patches(self, busy: bool, now: float) -> dict[Key | str, dict[str, Any]]:
         """The status patches to write now, oldest changes first. Failed ones wait for their retry."""
         most = AT_ONCE_WHILE_BUSY if busy else AT_ONCE
-        patches: dict[GroupName | str, dict[str, Any]] = {}
+        patches: dict[Key | str, dict[str, Any]] = {}
         handled = []
         for name, since in self._unwritten.items():
             if (busy and now - since < MOST_DELAY_SECONDS) or (self._busy is not None and len(patches) == most):
@@ -356,7 +355,7 @@ class QueueStatus:
             del self._unwritten[name]
         return patches
 
-    def _handle_outcome(self, name: GroupName | str, error: ApiError | None) -> bool:
+    def _handle_outcome(self, name: Key | str, error: ApiError | None) -> bool:
         """Plan a retry for a failed write of a PodGroup or queue. Returns whether the write succeeded."""
         # A deleted object needs no status.
         if error is None or isinstance(error, NotFound):
@@ -371,7 +370,7 @@ class QueueStatus:
             self._unwritten[name] = now
         return False
 
-    def _write(self, patches: Mapping[GroupName | str, dict[str, Any]]) -> bool:
+    def _write(self, patches: Mapping[Key | str, dict[str, Any]]) -> bool:
         """Write the status of PodGroups (by namespace and name) or queues (by name). Returns whether anything was written."""
         chains = []
         for key, patch in patches.items():
@@ -387,7 +386,7 @@ class QueueStatus:
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
-    def _count(self, name: GroupName) -> None:
+    def _count(self, name: Key) -> None:
         """Update the amounts with which a PodGroup counts for its queue."""
         group = self._totals.groups[name]
         before = self._counted.pop(name, None)

@@ -27,7 +27,6 @@ from kailab.cluster.embedded import pod_status
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.storage.store import ObjectStore
-from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.pod_lifecycle import (
     CHECKPOINT_LOST,
     CHECKPOINTED,
@@ -50,7 +49,7 @@ from kailab.cluster.pod_lifecycle import (
 from kailab.cluster.protocol import EventType, Object
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model import labels
-from kailab.model.objects import ENDED_PHASES, annotations_of, is_ready, is_terminating, uid_of
+from kailab.model.objects import ENDED_PHASES, Key, annotations_of, is_ready, is_terminating, uid_of
 from kailab.model.times import parse_time
 
 Slot: TypeAlias = tuple[float, bool]

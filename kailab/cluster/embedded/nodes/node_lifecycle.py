@@ -19,9 +19,8 @@ from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet, node_ready
 from kailab.cluster.embedded.pod_status import bound_at, condition, disrupted_pod, with_conditions
 from kailab.cluster.embedded.storage.store import ObjectStore
-from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
-from kailab.model.objects import ENDED_PHASES, is_terminating
+from kailab.model.objects import ENDED_PHASES, Key, is_terminating
 from kailab.model.times import parse_time
 
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -15,13 +15,13 @@ import msgspec
 from msgspec import structs
 
 from kailab.cluster.embedded.storage.state_file import PackedSection
-from kailab.cluster.embedded.storage.table import Key, ObjectTable
+from kailab.cluster.embedded.storage.table import ObjectTable
 from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Forbidden, NotFound, StateError
 from kailab.model.kinds import KINDS
 from kailab.model.multimap import SetIndex
-from kailab.model.objects import uid_of
+from kailab.model.objects import Key, uid_of
 from kailab.model.times import format_time
 
 # Beyond this many, the oldest are dropped, as a real cluster drops events after an hour.

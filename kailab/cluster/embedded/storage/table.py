@@ -7,9 +7,7 @@ from collections.abc import Iterator, Set
 
 from kailab.cluster.protocol import Object
 from kailab.cluster.selectors import Selector, matches
-
-Key = tuple[str, str]
-"""(namespace, name); the namespace is "" for cluster-wide kinds."""
+from kailab.model.objects import Key
 
 
 class ObjectTable:
