@@ -126,10 +126,10 @@ class Health:
 TURNS = 4
 """Alternating evictions of a loop: A for B, B for A, A for B, B for A. Two may be due to the order in which the work came."""
 
-Workload = Callable[[str], str]
+WorkloadTitle = Callable[[str], str]
 
 
-def workloads(evictions: Iterable[PodEvicted], otherwise: Workload = str) -> Workload:
+def workloads(evictions: Iterable[PodEvicted], otherwise: WorkloadTitle = str) -> WorkloadTitle:
     """A function from a PodGroup (``namespace/name``) to its workload, as ``namespace/Kind/name``, because new pods of a controller have
     PodGroups with new names. ``otherwise`` is used for PodGroups without an evicted pod."""
     owners = {
@@ -140,7 +140,9 @@ def workloads(evictions: Iterable[PodEvicted], otherwise: Workload = str) -> Wor
     return lambda podgroup: owners.get(podgroup) or otherwise(podgroup)
 
 
-def summarize_evictions(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> Evictions:
+def summarize_evictions(
+    evictions: Sequence[PodEvicted], now: float, seconds: float, workload: WorkloadTitle
+) -> Evictions:
     """The evictions of the last ``seconds`` before ``now`` (both in the time of the entries' ``t``), or since the lab began."""
     seconds = min(seconds, now) if now > 0 else seconds
     recent = [entry for entry in evictions if entry.t >= now - seconds]
@@ -152,7 +154,7 @@ def summarize_evictions(evictions: Sequence[PodEvicted], now: float, seconds: fl
     return Evictions(seconds, len(recent), tuple(Served(*key, pods) for key, pods in most_first))
 
 
-def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> tuple[Loop, ...]:
+def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: WorkloadTitle) -> tuple[Loop, ...]:
     """Pairs of workloads that were evicted for each other in turn, at least ``TURNS`` times, the last time within the last ``seconds``."""
     pairs: dict[tuple[str, str], list[PodEvicted]] = {}
     for entry in evictions:

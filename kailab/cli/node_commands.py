@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kailab.cli import completion, labfile, options, terminal
-from kailab.cli.objects import LabChange, Outcome, changing
+from kailab.cli.objects import LabChange, ObjectOutcome, changing
 from kailab.cli.selection import ObjectKey, fetch_objects, select_objects
 from kailab.cli.table import render_table
 from kailab.errors import InputError, InputErrors, Where
@@ -273,7 +273,7 @@ def _change(
     check: Callable[[Lab, Sequence[Object]], None] = lambda lab, nodes: None,
     notices: Callable[[], Sequence[Notice]] = tuple,
 ) -> None:
-    def change_all(lab: Lab) -> list[Outcome]:
+    def change_all(lab: Lab) -> list[ObjectOutcome]:
         keys, selected = nodes.find(lab)
         check(lab, selected)
         return [(key, change_node(lab, node)) for key, node in zip(keys, selected, strict=True)]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kailab.whatif.plan_files import ChangePlan
 
 
-Outcome = tuple[ObjectKey, str]
+ObjectOutcome = tuple[ObjectKey, str]
 """An object, and what a command did with it, in kubectl's words."""
 
 
@@ -54,7 +54,7 @@ class LabChange(NamedTuple):
 
     def make(
         self,
-        change: Callable[[Lab], Sequence[Outcome]],
+        change: Callable[[Lab], Sequence[ObjectOutcome]],
         *,
         settles: Callable[[str], bool] = lambda outcome: True,
         shown: Callable[[ObjectKey], str] = lambda key: kind_slash_name(key.kind, key.name),
@@ -222,7 +222,7 @@ def apply(
         terminal.notice(report)
 
 
-def _outcomes_of(applied: Applied) -> list[Outcome]:
+def _outcomes_of(applied: Applied) -> list[ObjectOutcome]:
     """What applying did with each object."""
     return [(ObjectKey(change.kind, change.name, change.namespace), change.what) for change in applied.changes]
 
@@ -239,7 +239,7 @@ def _errors_in(output: str, dry: bool = False) -> Iterator[None]:
 
 
 def _answer(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ObjectOutcome],
     notices: Sequence[Notice],
     dry: bool = False,
     error: KailabError | None = None,
@@ -329,7 +329,7 @@ def delete(
     if sources and (targets.selector or targets.everything):
         raise InputError("-f deletes the objects of its manifests; -l and --all need a KIND instead")
 
-    def delete_all(lab: Lab) -> list[Outcome]:
+    def delete_all(lab: Lab) -> list[ObjectOutcome]:
         keys = _keys_in_files(sources, targets.namespace) if sources else targets.keys(lab)
         return [(key, "deleted") for key in _delete(lab, keys, ignore_not_found)]
 
@@ -412,7 +412,7 @@ overwrite = options.flag("--overwrite", help="Change keys that already have anot
 def scale(replicas: int, current_replicas: int | None, targets: Targets, change: LabChange) -> None:
     """Set the replicas of a Deployment, StatefulSet or another scalable kind, then run the lab until nothing changes any more."""
 
-    def scale_all(lab: Lab) -> list[Outcome]:
+    def scale_all(lab: Lab) -> list[ObjectOutcome]:
         keys = targets.keys(lab)
         for key, obj in zip(keys, fetch_objects(lab, keys), strict=True):
             now = (obj.get("spec") or {}).get("replicas", 1)
@@ -440,7 +440,7 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
             return
         words, values = _split(targets.what)
 
-        def set_all(lab: Lab) -> list[Outcome]:
+        def set_all(lab: Lab) -> list[ObjectOutcome]:
             keys = targets._replace(what=tuple(words)).keys(lab)
             objects = fetch_objects(lab, keys)
             if not overwrite:
@@ -510,7 +510,7 @@ def _refuse_overwriting(
 
 
 def print_outcomes(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ObjectOutcome],
     report: str,
     output: str,
     shown: Callable[[ObjectKey], str] = lambda key: kind_slash_name(key.kind, key.name),
@@ -594,7 +594,7 @@ def patch(
     patched_by = _patch(content, str(patch_file) if patch_file else "--patch", form)
     notices: list[Notice] = []
 
-    def patch_all(lab: Lab) -> list[Outcome]:
+    def patch_all(lab: Lab) -> list[ObjectOutcome]:
         keys = select_objects(lab, what, namespace)
         objects = fetch_objects(lab, keys)
         # All patches are computed before the first object is changed, so that an error changes nothing.

@@ -18,7 +18,7 @@ from kailab.model.objects import Object
 if TYPE_CHECKING:
     from kailab.lab import Lab
 
-Condition = Callable[[Object | None], str]
+WaitCondition = Callable[[Object | None], str]
 """(the object, None if it does not exist) -> why the condition is not met; "" if it is met."""
 
 
@@ -56,7 +56,7 @@ def wait(wanted: str, timeout: str, targets: Targets, state: Path) -> None:
         raise SystemExit(1)
 
 
-def parse_condition(wanted: str) -> tuple[Condition, str]:
+def parse_condition(wanted: str) -> tuple[WaitCondition, str]:
     """Parse ``--for``. Returns the condition, and the report for an object that meets it. Raises InputError."""
     form, _, argument = wanted.partition("=")
     if wanted == "delete":
@@ -73,7 +73,7 @@ def parse_condition(wanted: str) -> tuple[Condition, str]:
     )
 
 
-def _status_condition(name: str, value: str) -> Condition:
+def _status_condition(name: str, value: str) -> WaitCondition:
     def unmet(obj: Object | None) -> str:
         if obj is None:
             return "does not exist"
@@ -92,7 +92,7 @@ def _status_condition(name: str, value: str) -> Condition:
     return unmet
 
 
-def _path_condition(text: str) -> Condition:
+def _path_condition(text: str) -> WaitCondition:
     from kailab.cli.jsonpath import format_values, parse_relaxed_path
 
     # The path in braces may contain an equals sign.
@@ -121,7 +121,7 @@ def _get(lab: Lab, key: ObjectKey) -> Object | None:
     return obj
 
 
-def _wait(lab: Lab, objects: list[ObjectKey], condition: Condition, seconds: float) -> dict[ObjectKey, str]:
+def _wait(lab: Lab, objects: list[ObjectKey], condition: WaitCondition, seconds: float) -> dict[ObjectKey, str]:
     """Advance the lab's clock until all objects meet the condition or the time is up. Returns the others with the reasons."""
 
     def unmet() -> dict[ObjectKey, str]:

@@ -33,7 +33,7 @@ from kailab.model.objects import Object as Object
 
 Outcomes: TypeAlias = list[WriteOutcome]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
-Severity: TypeAlias = Literal["Normal", "Warning"]
+EventSeverity: TypeAlias = Literal["Normal", "Warning"]
 """The ``type`` of a Kubernetes Event."""
 
 
@@ -111,7 +111,7 @@ class Cluster(Protocol):
         """
 
     def event(
-        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
+        self, involved: Object, type: EventSeverity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         """Record a Kubernetes Event about an object; repeats of the same event are counted."""
 

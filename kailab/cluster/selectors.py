@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from kailab.errors import Invalid
 
-Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+LabelOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
 _KEY = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
@@ -24,7 +24,7 @@ class Term(NamedTuple):
     """One requirement on a label."""
 
     key: str
-    operator: Operator
+    operator: LabelOperator
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kailab.cluster.protocol import Object, Severity
+from kailab.cluster.protocol import EventSeverity, Object
 from kailab.errors import InputError, KailabError
 from kailab.model.objects import uid_of
 
@@ -23,7 +23,7 @@ REASON = "Unreadable"
 class EventSink(Protocol):
     """``Cluster.event``."""
 
-    def __call__(self, involved: Object, type: Severity, reason: str, message: str, component: str) -> None: ...
+    def __call__(self, involved: Object, type: EventSeverity, reason: str, message: str, component: str) -> None: ...
 
 
 class UnreadableObjects:

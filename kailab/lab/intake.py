@@ -51,7 +51,7 @@ Source: TypeAlias = str | Path | NamedText | Object | Sequence[Object]
 WriteResult: TypeAlias = Literal["created", "configured", "unchanged"]
 BEHIND_SECONDS = 60.0
 
-Part: TypeAlias = tuple[str, list[Object]]
+ManifestPart: TypeAlias = tuple[str, list[Object]]
 """The name of a text, or of given objects, and the objects in it."""
 
 
@@ -93,7 +93,7 @@ class SourceContents:
     """The manifests of all sources, and the same by the text that contains them."""
 
     manifests: Manifests
-    parts: list[Part]
+    parts: list[ManifestPart]
 
 
 def load_sources(
@@ -137,7 +137,7 @@ def stored_in(cluster: Cluster, namespace: str) -> FindStored:
 
 def _read_one(
     source: Source, base: Path | None, namespace: str, seen: list[str | Object], stored: FindStored | None
-) -> tuple[Manifests, list[Part]]:
+) -> tuple[Manifests, list[ManifestPart]]:
     if isinstance(source, dict):
         source = [source]
     if not isinstance(source, str | Path | NamedText):

@@ -27,7 +27,7 @@ from kailab.model.validation import core
 from kailab.model.validation.advice import described_pods, pod_templates
 from kailab.model.validation.devices import is_flat
 
-Found = Iterator[tuple[str, str, Collection[str]]]
+UnknownFields = Iterator[tuple[str, str, Collection[str]]]
 """(path with a dot at its end, the unknown field in it, the fields that there are)."""
 SHOWN = 8
 # Every object may have them, or a server writes them.
@@ -96,7 +96,7 @@ def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:
         yield f"{path}{name}", f"{whose} no such field, so nothing acts on it; {_meant(name, known)}"
 
 
-def _found(obj: Object, kind: str, operators: core.OperatorDefinition | None) -> Found:
+def _found(obj: Object, kind: str, operators: core.OperatorDefinition | None) -> UnknownFields:
     known = KINDS.get(kind)
     if known is not None and known.schema:
         flat = known.group == "resource.k8s.io" and is_flat(obj)
@@ -138,7 +138,7 @@ def _fields(type: str) -> Mapping[str, str]:
     }
 
 
-def _in_type(value: Any, type: str, path: str) -> Found:
+def _in_type(value: Any, type: str, path: str) -> UnknownFields:
     """A value of another shape has no fields; other checks report it. Where a definition takes anything, it may take a pod."""
     if not type:
         for inside, pod in pod_templates(value) if isinstance(value, dict) else ():
@@ -164,7 +164,7 @@ def _in_type(value: Any, type: str, path: str) -> Found:
                 yield path, name, fields.keys()
 
 
-def _in_schema(value: Any, definition: Object, path: str) -> Found:
+def _in_schema(value: Any, definition: Object, path: str) -> UnknownFields:
     """As ``_in_type``, with a schema of a CustomResourceDefinition."""
     if isinstance(value, list):
         for index, item in enumerate(value):

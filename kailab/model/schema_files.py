@@ -140,10 +140,10 @@ def _message(rule: str, expected: Any, shown: str, schema: Mapping[str, Any]) ->
 
 # --- YAML files with a schema -----------------------------------------------------------------------------------------
 
-Faults = Callable[[dict[str, Any], Path], Iterable[SchemaFault]]
+FindFaults = Callable[[dict[str, Any], Path], Iterable[SchemaFault]]
 
 
-def read_schema_file(file: Path, schema: Path, expected: str, further: Faults) -> dict[str, Any]:
+def read_schema_file(file: Path, schema: Path, expected: str, further: FindFaults) -> dict[str, Any]:
     """Read a YAML file and check it against a schema. ``expected`` describes its content in messages. ``further`` finds faults of a document
     that satisfies the schema, given its folder. Raises InputError, or InputErrors with every fault."""
     value, lines = yamltext.read_document(read_text(file), str(file), expected)

@@ -59,14 +59,14 @@ FACTS = "lab.json"
 _FIRST_SHARED_REFERENCE = 2**31 - FILE_REFERENCES
 """End of the ranges of files. Entries of files that grow in several places follow."""
 
-Write: TypeAlias = Callable[[Any], bytes]
+Encode: TypeAlias = Callable[[Any], bytes]
 
 
 class FileEntries(NamedTuple):
     """The entries of a file, or of one list in it, and their encoder. None stands for an object that does not exist."""
 
     entries: Sequence[Any]
-    write: Write = canonical.compact_json
+    write: Encode = canonical.compact_json
 
 
 EvidenceFiles: TypeAlias = Mapping[str, FileEntries | Mapping[str, FileEntries]]

@@ -38,11 +38,11 @@ _REMEMBERED_SPECS = 256  # beyond this, templates are admitted again
 _PENDING = {"phase": "Pending"}  # shared by all pods that wait: a stored object is never changed
 
 
-Condition: TypeAlias = tuple[str, bool, str, str]
+StatusCondition: TypeAlias = tuple[str, bool, str, str]
 """Type, status, reason and message of a condition."""
 
 
-def set_conditions(obj: Object, now: str, *new: Condition) -> list[dict[str, Any]]:
+def set_conditions(obj: Object, now: str, *new: StatusCondition) -> list[dict[str, Any]]:
     """The object's conditions with some set in place; the transition time is ``now`` only where the status changed."""
     old: list[dict[str, Any]] | None = status_of(obj).get("conditions")
     result = with_conditions(
@@ -282,7 +282,7 @@ class Controller:
         """Reconcile a stored owner: create missing objects, delete surplus ones, write its status."""
         raise NotImplementedError
 
-    def set_status(self, owner: Object, *conditions: Condition, **fields: Any) -> Object:
+    def set_status(self, owner: Object, *conditions: StatusCondition, **fields: Any) -> Object:
         """Set conditions and fields of the owner's status (None removes a field); gives the owner as it is stored then."""
         if conditions:
             fields["conditions"] = set_conditions(owner, self._bench.stamp(), *conditions)

@@ -6,7 +6,15 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.undertest.contract import EvictionCondition
 from kailab.undertest.kai import messages
 from kailab.undertest.kai.folder import BINARIES
-from kailab.undertest.kai.releases import FLAGS, LINES, MARKS, Number, ReleaseFeatures, features_by_marks, features_of
+from kailab.undertest.kai.releases import (
+    FLAGS,
+    LINES,
+    MARKS,
+    ReleaseFeatures,
+    VersionNumber,
+    features_by_marks,
+    features_of,
+)
 from kailab.undertest.kai.topologies import kueue_topology, translate_topologies
 
 FIRST, PATCHED, NINE, TWELVE, LAST = (0, 6, 0), (0, 8, 1), (0, 9, 20), (0, 12, 23), (0, 17, 0)
@@ -26,7 +34,7 @@ FIRST, PATCHED, NINE, TWELVE, LAST = (0, 6, 0), (0, 8, 1), (0, 9, 20), (0, 12, 2
         ("podgroupcontroller", "enable-podgroup-webhook", {TWELVE, LAST}),
     ],
 )
-def test_flags(program: str, flag: str, has: set[Number]) -> None:
+def test_flags(program: str, flag: str, has: set[VersionNumber]) -> None:
     for number in (FIRST, PATCHED, NINE, TWELVE, LAST):
         kept = ReleaseFeatures(number).flags(program, (f"--{flag}=1", "--leader-elect=false"))
         assert kept == ((f"--{flag}=1", "--leader-elect=false") if number in has else ("--leader-elect=false",))
@@ -43,7 +51,7 @@ def test_flags(program: str, flag: str, has: set[Number]) -> None:
         (LAST, set()),
     ],
 )
-def test_programs_that_always_need_a_certificate(number: Number, programs: set[str]) -> None:
+def test_programs_that_always_need_a_certificate(number: VersionNumber, programs: set[str]) -> None:
     assert {name for name in BINARIES if ReleaseFeatures(number).wants_certificate(name)} == programs
 
 
@@ -64,12 +72,12 @@ def test_whose_topology_it_reads() -> None:
     assert [line for line in LINES if "topologies.kai.scheduler" in ReleaseFeatures((*line, 0)).crds] == list(LINES[5:])
 
 
-def _kueue(number: Number) -> bool:
+def _kueue(number: VersionNumber) -> bool:
     return ReleaseFeatures(number).kueue_topology
 
 
 @pytest.mark.parametrize("number", [*((*line, 0) for line in LINES), (0, 7, 13), NINE, TWELVE, (0, 16, 8)], ids=str)
-def test_a_release_is_found_by_the_words_in_its_programs(number: Number) -> None:
+def test_a_release_is_found_by_the_words_in_its_programs(number: VersionNumber) -> None:
     dialect, told = features_by_marks({mark for mark, span in MARKS.items() if span.holds(number)})
     assert dialect.number <= number
     assert told.startswith("v{}.{}.{} or newer".format(*dialect.number))
@@ -129,7 +137,7 @@ def test_topologies_stay_unchanged_if_kai_has_its_own_kind() -> None:
         (FIRST, ["kai.scheduler/topology", "kai.scheduler/batch-min-member", "subGroups", "minSubGroup"]),
     ],
 )
-def test_fields_that_an_older_release_ignores(number: Number, over: list[str]) -> None:
+def test_fields_that_an_older_release_ignores(number: VersionNumber, over: list[str]) -> None:
     job = {
         "kind": "Job",
         "metadata": {"name": "j", "annotations": {"kai.scheduler/batch-min-member": "4"}},

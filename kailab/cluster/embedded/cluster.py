@@ -19,7 +19,7 @@ from kailab.cluster.embedded.storage.store import ObjectStore, Reference, store_
 from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.embedded.volumes import VolumeBinder
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, Outcomes, Severity, write_sequentially
+from kailab.cluster.protocol import EventSeverity, Object, Outcomes, write_sequentially
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Subresource
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
@@ -267,7 +267,7 @@ class EmbeddedCluster:
         return write_sequentially(self, chains)
 
     def event(
-        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
+        self, involved: Object, type: EventSeverity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         store = self.store
         # Events count as versions of all objects, as on a real server.

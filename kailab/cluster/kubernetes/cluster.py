@@ -26,7 +26,7 @@ from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, InformerUpdate
 from kailab.cluster.kubernetes.writer import ChainAnswer, UnansweredWrites, Writer
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, Outcomes, Severity, WatchEvent, find_object
+from kailab.cluster.protocol import EventSeverity, Object, Outcomes, WatchEvent, find_object
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.submitted_writes import SubmittedBatch
 from kailab.cluster.writes import Chain, SingleWrites
@@ -244,7 +244,7 @@ class KubernetesCluster(SingleWrites):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def event(
-        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
+        self, involved: Object, type: EventSeverity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         self.events.event(involved, type, reason, message, component)
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from kailab.cluster.kubernetes.apiclient.transport import Transport
-from kailab.cluster.protocol import Object, Severity
+from kailab.cluster.protocol import EventSeverity, Object
 from kailab.errors import Unavailable
 from kailab.model.times import format_time
 
@@ -47,7 +47,7 @@ class _WrittenEvent(NamedTuple):
     """The content of an event. Thousands may wait, so common parts are added when it is sent."""
 
     about: tuple[tuple[str, str], ...]
-    type: Severity
+    type: EventSeverity
     reason: str
     message: str
     component: str
@@ -77,7 +77,7 @@ class EventWriter:
         self._flushing = False
         self.dropped = 0
 
-    def event(self, involved: Object, type: Severity, reason: str, message: str, component: str) -> None:
+    def event(self, involved: Object, type: EventSeverity, reason: str, message: str, component: str) -> None:
         metadata = involved["metadata"]
         now = self._transport.now()
         identity = (metadata.get("uid") or metadata["name"], type, reason, message)

@@ -19,8 +19,8 @@ SCORE = 100.0  # for one zone; half of it for two, and so on
 """The score for one zone; half of it for two zones, and so on."""
 REFUSING = ("single-numa-node", "restricted")
 
-Request = dict[str, int]
-Drawn = dict[int, Request]  # zone number -> resource -> amount
+ZoneAmounts = dict[str, int]
+Drawn = dict[int, ZoneAmounts]  # zone number -> resource -> amount
 
 
 def only_if_guaranteed(resource: str) -> bool:
@@ -75,7 +75,7 @@ class Zones:
                 return None
         return drawn
 
-    def _mask(self, wanted: Request, free: list[Request]) -> tuple[int, ...] | None:
+    def _mask(self, wanted: ZoneAmounts, free: list[ZoneAmounts]) -> tuple[int, ...] | None:
         """The zones that the policy picks for one request."""
         if self.policy == "best-effort":
             return _greedy(wanted, free)
@@ -116,7 +116,7 @@ def _zone_order(name: str) -> tuple[bool, int, str]:
     return (not digits, int(digits) if digits else 0, name)
 
 
-def _greedy(wanted: Request, free: list[Request]) -> tuple[int, ...] | None:
+def _greedy(wanted: ZoneAmounts, free: list[ZoneAmounts]) -> tuple[int, ...] | None:
     """Zones that cover most of what is still missing, one after the other."""
     missing = dict(wanted)
     mask: list[int] = []
@@ -137,7 +137,7 @@ def _greedy(wanted: Request, free: list[Request]) -> tuple[int, ...] | None:
     return tuple(mask)
 
 
-def _draw(wanted: Request, mask: tuple[int, ...], free: list[Request], drawn: Drawn) -> None:
+def _draw(wanted: ZoneAmounts, mask: tuple[int, ...], free: list[ZoneAmounts], drawn: Drawn) -> None:
     for name, amount in wanted.items():
         for z in mask:
             # Lowest zone first. The kubelet does not report how it splits a request over zones, so any split will do
@@ -150,7 +150,7 @@ def _draw(wanted: Request, mask: tuple[int, ...], free: list[Request], drawn: Dr
                 zone[name] = zone.get(name, 0) + take
 
 
-def requests(shape: Shape, scope: str) -> tuple[list[Request], list[Request]]:
+def requests(shape: Shape, scope: str) -> tuple[list[ZoneAmounts], list[ZoneAmounts]]:
     """(requests that hold their zones at the same time, requests of init containers, each on its own).
 
     CPU counts only for containers of Guaranteed pods that request whole cores, because only these have exclusive cores.
@@ -177,7 +177,7 @@ def requests(shape: Shape, scope: str) -> tuple[list[Request], list[Request]]:
     )
 
 
-def _whole(shape: Shape) -> Request:
+def _whole(shape: Shape) -> ZoneAmounts:
     """The pod's requests by resource name. The kubelet does not see shares of devices as requests."""
     return {"cpu": shape.cpu, "memory": shape.memory, **dict(shape.extended), **shape.gpu.resources()}
 

@@ -138,7 +138,7 @@ AMOUNT_STEPS = 8
 """Amounts that are tried up to all that is requested."""
 
 
-Changes = dict[str, dict[str, dict[str, float]]]
+ShareChanges = dict[str, dict[str, dict[str, float]]]
 """Queue -> resource -> field -> amount in the unit of a Queue."""
 
 
@@ -236,7 +236,7 @@ def _raised(
 ) -> ProposalFamily:
     """Raise a field of the queue and of those above it. ``field`` and ``held``, which counts against it: fields of ``QueueShare``. ``with_limits``: also raise
     limits in the way. ``by_steps``: try less than all that is requested. The last limit that is tried is unlimited."""
-    increases: list[Changes] = []
+    increases: list[ShareChanges] = []
     for amounts in _amounts(context, by_steps):
         changes = _changes(context, field, held, amounts)
         if with_limits:
@@ -280,8 +280,8 @@ def _amounts(context: QuestionContext, by_steps: bool) -> Iterator[dict[str, int
             yield {resource: max(waiting[resource], own[resource]) for resource in RESOURCES}
 
 
-def _changes(context: QuestionContext, field: str, held: str, amounts: Mapping[str, int]) -> Changes:
-    raised: Changes = {}
+def _changes(context: QuestionContext, field: str, held: str, amounts: Mapping[str, int]) -> ShareChanges:
+    raised: ShareChanges = {}
     for name in context.line:
         state = context.states.get(name)
         for resource in RESOURCES if state is not None else ():
@@ -292,7 +292,7 @@ def _changes(context: QuestionContext, field: str, held: str, amounts: Mapping[s
     return raised
 
 
-def _joined(changes: Changes, other: Changes) -> Changes:
+def _joined(changes: ShareChanges, other: ShareChanges) -> ShareChanges:
     joined = {name: {key: dict(value) for key, value in resources.items()} for name, resources in changes.items()}
     for name, resources in other.items():
         for key, value in resources.items():
@@ -300,13 +300,13 @@ def _joined(changes: Changes, other: Changes) -> Changes:
     return joined
 
 
-def _patches(context: QuestionContext, changes: Changes) -> tuple[ChangeData, ...]:
+def _patches(context: QuestionContext, changes: ShareChanges) -> tuple[ChangeData, ...]:
     return tuple(
         patch_change(context.queues[name], {"spec": {"resources": resources}}) for name, resources in changes.items()
     )
 
 
-def _words(context: QuestionContext, changes: Changes) -> Words:
+def _words(context: QuestionContext, changes: ShareChanges) -> Words:
     def words(after: ObjectsAfterChanges) -> str:
         raised: Sequence[str] = [
             f"the {resource} {field} of queue {name} to {_amount(resource, float(after.of(context.queues[name])['spec']['resources'][resource][field]))}"

@@ -72,7 +72,7 @@ _LAST = (
 of any group: Volcano's scheduler ends if its Queue is deleted before the pods in it. Kueue keeps a ResourceFlavor until no ClusterQueue
 names it; a flavor that the next lab applies before that would be deleted too."""
 
-Found: TypeAlias = list[tuple[str, Object]]
+FoundObjects: TypeAlias = list[tuple[str, Object]]
 
 
 def clear_lab(
@@ -163,9 +163,11 @@ def _bare(kind: str) -> str:
     return kind.partition(".")[0]
 
 
-def _dependents(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]) -> Found:
+def _dependents(
+    cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]
+) -> FoundObjects:
     """Marked objects, objects whose owner is deleted, and pods on nodes of the lab."""
-    result: Found = []
+    result: FoundObjects = []
     for kind in (*makers, *_FOLLOWERS):
         for obj in cluster.list(kind):
             owners = {reference["uid"] for reference in owner_references(obj)}
@@ -176,7 +178,7 @@ def _dependents(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: se
     return result
 
 
-def _delete(cluster: KubernetesCluster, objects: Found) -> None:
+def _delete(cluster: KubernetesCluster, objects: FoundObjects) -> None:
     writes = []
     for kind, obj in objects:
         grace = 0.0 if kind == "Pod" else None
@@ -188,7 +190,7 @@ def _delete(cluster: KubernetesCluster, objects: Found) -> None:
             raise ConnectError(f"the cluster can't be cleared: {outcome.error}")
 
 
-def _release(cluster: KubernetesCluster, objects: Found) -> None:
+def _release(cluster: KubernetesCluster, objects: FoundObjects) -> None:
     """Remove the finalizers of objects that are being deleted."""
     for kind, obj in objects:
         if is_terminating(obj) and metadata_of(obj).get("finalizers"):

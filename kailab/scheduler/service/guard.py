@@ -15,10 +15,10 @@ from kailab.cluster.protocol import (
     AssumeCache,
     AsyncWrites,
     Cluster,
+    EventSeverity,
     LiveUpdates,
     Object,
     Outcomes,
-    Severity,
     SubmittedWrites,
     Watch,
 )
@@ -132,7 +132,7 @@ class GuardedCluster(SingleWrites):
         return SubmittedBatch(enumerate(self.write_all(chains)))
 
     def event(
-        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
+        self, involved: Object, type: EventSeverity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         refusal = self._refusal()
         if refusal is None:

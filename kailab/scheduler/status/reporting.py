@@ -30,7 +30,7 @@ UNABLE_GROUP = "Unable to schedule podgroup"
 UNABLE_POD = "Unable to schedule pod"
 NO_NODES = "no nodes with enough resources were found"
 
-Condition = dict[str, Any]
+PodCondition = dict[str, Any]
 
 
 class GroupReason(NamedTuple):
@@ -86,18 +86,18 @@ def with_condition(
     return [*current, {**new, "lastTransitionTime": stamp}]
 
 
-def not_scheduled(message: str, reason: str = UNSCHEDULABLE) -> Condition:
+def not_scheduled(message: str, reason: str = UNSCHEDULABLE) -> PodCondition:
     return {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
 
 
 def group_conditions(
     podgroup: Object, pending: Pending, queues: Mapping[str, QueueState], now: float
-) -> list[Condition] | None:
+) -> list[PodCondition] | None:
     """``status.schedulingConditions`` with the condition of this node pool last; None if it is set already."""
     current = list(status_of(podgroup).get("schedulingConditions") or ())
     pool = node_pool(metadata_of(podgroup))
     reasons = _reasons(pending, queues)
-    new: Condition = {
+    new: PodCondition = {
         "type": "UnschedulableOnNodePool",
         "nodePool": pool,
         "reason": UNSCHEDULABLE,

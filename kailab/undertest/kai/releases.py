@@ -21,7 +21,7 @@ from kailab.model.kinds import KINDS
 from kailab.model.objects import annotations_of, labels_of
 from kailab.model.validation.advice import pod_templates
 
-Number = tuple[int, int, int]
+VersionNumber = tuple[int, int, int]
 
 LINES = ((0, 6), (0, 7), (0, 8), (0, 9), (0, 10), (0, 12), (0, 13), (0, 14), (0, 15), (0, 16), (0, 17))
 """The known release lines. There is no v0.11, and v0.20 was withdrawn."""
@@ -35,10 +35,10 @@ ADMISSION = "admission"
 class ReleaseRange(NamedTuple):
     """Releases from ``since`` (included) to ``until`` (excluded)."""
 
-    since: Number = (0, 6, 0)
-    until: Number = _END
+    since: VersionNumber = (0, 6, 0)
+    until: VersionNumber = _END
 
-    def holds(self, number: Number) -> bool:
+    def holds(self, number: VersionNumber) -> bool:
         return self.since <= number < self.until
 
 
@@ -131,7 +131,7 @@ FIELDS: Mapping[str, ReleaseRange] = {
 class ReleaseFeatures(NamedTuple):
     """The features of one release."""
 
-    number: Number
+    number: VersionNumber
 
     def flags(self, program: str, arguments: Iterable[str]) -> tuple[str, ...]:
         """The arguments (``--name=value``) that the program of this release supports."""
@@ -227,7 +227,7 @@ def features_of(version: str) -> ReleaseFeatures | None:
     raise InputError(f"is KAI {_text(number)}, {_why(number)}; {_KNOWN}")
 
 
-def _why(number: Number) -> str:
+def _why(number: VersionNumber) -> str:
     if number[:2] < LINES[0]:
         return "older than any release whose flags and definitions kailab knows"
     if number[:2] > LINES[-1]:
@@ -256,7 +256,7 @@ def features_by_marks(marks: Collection[tuple[str, str]]) -> tuple[ReleaseFeatur
     return ReleaseFeatures(since), f"{_text(since)} or newer" + ("" if until == end else f", before {_text(until)}")
 
 
-def _fits(number: Number, marks: Collection[tuple[str, str]]) -> bool:
+def _fits(number: VersionNumber, marks: Collection[tuple[str, str]]) -> bool:
     return all(span.holds(number) == (mark in marks) for mark, span in MARKS.items())
 
 
@@ -275,5 +275,5 @@ def words_in(binary: Path, words: Iterable[str]) -> set[str]:
         return {word for word in words if content.find(word.encode()) >= 0}
 
 
-def _text(number: Number) -> str:
+def _text(number: VersionNumber) -> str:
     return "v{}.{}.{}".format(*number)
