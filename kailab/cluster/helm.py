@@ -86,16 +86,16 @@ class Helm:
         chart: Chart,
         values: Mapping[str, Any],
         seconds: float,
-        look: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Return when everything in the chart is ready. ``look``: called repeatedly meanwhile; an exception from it
+        """Return when everything in the chart is ready. ``check``: called repeatedly meanwhile; an exception from it
         ends Helm. Raises HelmFailed."""
         with _as_file(values) as path:
             self._run(
                 "install", release.name, *chart.arguments, "--namespace", release.namespace, "--create-namespace",
                 # Labs create priority classes and namespaces that the chart also has.
                 "--take-ownership", "--wait", "--timeout", f"{seconds:.0f}s", "-f", path,
-                seconds=seconds + _ANSWER_SECONDS, look=look,
+                seconds=seconds + _ANSWER_SECONDS, check=check,
             )  # fmt: skip
 
     def uninstall(self, release: Release, seconds: float) -> None:
@@ -107,7 +107,7 @@ class Helm:
             seconds=seconds + _ANSWER_SECONDS,
         )  # fmt: skip
 
-    def _run(self, *arguments: str, seconds: float = _ANSWER_SECONDS, look: Callable[[], None] = lambda: None) -> str:
+    def _run(self, *arguments: str, seconds: float = _ANSWER_SECONDS, check: Callable[[], None] = lambda: None) -> str:
         where = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig is not None else []
         where += [f"--kube-context={self.context}"] if self.context else []
         with (
@@ -115,7 +115,7 @@ class Helm:
             tempfile.TemporaryFile() as errors,
             process_group([str(self.program), *arguments, *where], stdout=output, stderr=errors) as process,
         ):
-            if not wait_for_end(process, seconds, look):
+            if not wait_for_end(process, seconds, check):
                 raise HelmFailed(f"helm {arguments[0]} did not end within {seconds:.0f} s")
             output.seek(0), errors.seek(0)
             text, error_text = output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Polling: look again until a condition holds or the time is up, and repeat writes until a slow server has answered them."""
+"""Polling: read again until a condition holds or the time is up, and repeat writes until a slow server has answered them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ POLL_SECONDS = 0.1
 
 
 def poll_until(
-    look: Callable[[], T],
+    read: Callable[[], T],
     enough: Callable[[T], bool],
     seconds: float,
     *,
     pause: Callable[[tenacity.RetryCallState], float] | float = POLL_SECONDS,
     sleep: Callable[[float], object] | None = None,
 ) -> T:
-    """The last result of ``look``: the first that is ``enough``, else the one when the time is up. Exceptions of
-    ``look`` pass through.
+    """The last result of ``read``: the first that is ``enough``, else the one when the time is up. Exceptions of
+    ``read`` pass through.
 
-    ``pause``: seconds between looks, or tenacity's function for them. ``sleep``: how to pass them; a live cluster's
+    ``pause``: seconds between reads, or tenacity's function for them. ``sleep``: how to pass them; a live cluster's
     ``wait`` wakes early.
     """
     import tenacity  # slow to import, and an embedded cluster needs no patience
@@ -39,7 +39,7 @@ def poll_until(
         # When the time is up, the caller judges the last result; an exception would lose it.
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
         **how,
-    )(look)
+    )(read)
 
 
 def wait_until(
@@ -52,16 +52,16 @@ def wait_until(
 
 
 def poll_while_fewer(
-    look: Callable[[], list[str]], count: int, seconds: float, *, sleep: Callable[[float], object] | None = None
+    read: Callable[[], list[str]], count: int, seconds: float, *, sleep: Callable[[float], object] | None = None
 ) -> list[str]:
-    """Poll until ``look`` finds no name, as long as it finds fewer than before within every ``seconds``. Returns the names that remain.
+    """Poll until ``read`` finds no name, as long as it finds fewer than before within every ``seconds``. Returns the names that remain.
     ``count``: how many there are at first."""
 
     def fewer(seen: list[str]) -> bool:
         return len(seen) < count
 
     while count:
-        remaining = poll_until(look, fewer, seconds, sleep=sleep)
+        remaining = poll_until(read, fewer, seconds, sleep=sleep)
         if not fewer(remaining):
             return remaining
         count = len(remaining)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-_LOOK_SECONDS = 2.0
+_CHECK_SECONDS = 2.0
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process by default. They reach only this process, because the command has a group of its own."""
 
@@ -48,15 +48,15 @@ def process_group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Pop
             raise
 
 
-def wait_for_end(process: subprocess.Popen[bytes], seconds: float, look: Callable[[], None] = lambda: None) -> bool:
-    """Wait for a command, at most ``seconds``; True if it ended. ``look``: called repeatedly meanwhile; its exceptions
+def wait_for_end(process: subprocess.Popen[bytes], seconds: float, check: Callable[[], None] = lambda: None) -> bool:
+    """Wait for a command, at most ``seconds``; True if it ended. ``check``: called repeatedly meanwhile; its exceptions
     pass through."""
     until = time.monotonic() + seconds
     while True:
         with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_LOOK_SECONDS)
+            process.wait(timeout=_CHECK_SECONDS)
             return True
-        look()
+        check()
         if time.monotonic() > until:
             return False
 

@@ -172,9 +172,9 @@ def _ready(site: OperatorSite) -> Callable[[], str | None]:
     leave it out."""
     healthy = health_check(f"http://{LOOPBACK}:{site.health}/readyz")
 
-    def look() -> str | None:
+    def ready() -> str | None:
         if is_free(site.webhook):
             return f"nobody listens for its webhooks on port {site.webhook}"
         return healthy()
 
-    return look
+    return ready

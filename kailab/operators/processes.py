@@ -150,12 +150,12 @@ class Publication:
     def complete(self) -> None:
         """Wait until all nodes have their GPUs, as long as some get them every ``_PUBLISH_SECONDS``. Raises OperatorFailed."""
 
-        def look() -> list[str]:
+        def unpublished() -> list[str]:
             with _raise_operator_failed():
                 programs.check_programs(self._plane, programs_of(self._name))
             return unpublished_nodes(self._cluster, self._fleet.nodes)
 
-        late = poll_while_fewer(look, len(self._fleet.nodes), _PUBLISH_SECONDS)
+        late = poll_while_fewer(unpublished, len(self._fleet.nodes), _PUBLISH_SECONDS)
         if late:
             logs = " and ".join(str(self._plane.log(program)) for program in programs_of(self._name))
             raise OperatorFailed(

@@ -102,21 +102,21 @@ class VclusterCommand:
     host: HostCluster
     folder: Path
 
-    def create(self, name: str, values: Path, chart: Path | None, look: Callable[[], None]) -> None:
+    def create(self, name: str, values: Path, chart: Path | None, check: Callable[[], None]) -> None:
         """Return when its objects exist; they become ready later. ``look``: called repeatedly meanwhile. Raises
         ConnectError."""
         own = () if chart is None else ("--local-chart-dir", str(chart))
         self._run(
             "create", name, "--namespace", name, "--values", str(values), *own,
             "--connect=false", "--expose-local=false", "--background-proxy=false", "--add=false",
-            seconds=CREATE_SECONDS, look=look,
+            seconds=CREATE_SECONDS, check=check,
         )  # fmt: skip
 
-    def kubeconfig(self, name: str, server: str, look: Callable[[], None]) -> str:
+    def kubeconfig(self, name: str, server: str, check: Callable[[], None]) -> str:
         """A kubeconfig for an administrator. ``server``: the URL of its API server. Raises ConnectError."""
         return self._run(
             "connect", name, "--namespace", name, "--print", "--silent", "--background-proxy=false", f"--server={server}",
-            seconds=CONNECT_SECONDS, look=look,
+            seconds=CONNECT_SECONDS, check=check,
         )  # fmt: skip
 
     def delete(self, name: str) -> None:
@@ -132,7 +132,7 @@ class VclusterCommand:
         except HelmFailed as error:
             raise ConnectError(f"virtual cluster {name!r}: {error}") from error
 
-    def _run(self, *arguments: str, seconds: float, look: Callable[[], None] = lambda: None) -> str:
+    def _run(self, *arguments: str, seconds: float, check: Callable[[], None] = lambda: None) -> str:
         where = ["--config", str(self.folder / "vcluster-cli.json"), "--driver", "helm"]
         where += ["--context", self.host.context] if self.host.context else []
         make_folder(self.folder / "logs")
@@ -143,7 +143,7 @@ class VclusterCommand:
             begin = log.tell()
             command = [str(self.tools.vcluster), *arguments, *where]
             with process_group(command, cwd=self.folder, env=self._environment(), stdout=output, stderr=log) as process:
-                if not wait_for_end(process, seconds, look):
+                if not wait_for_end(process, seconds, check):
                     raise ConnectError(f"vcluster {arguments[0]} {arguments[1]} took over {seconds:.0f} s")
             output.seek(0)
             text = output.read().decode("utf-8", "replace")
