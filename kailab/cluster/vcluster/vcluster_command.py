@@ -103,7 +103,7 @@ class VclusterCommand:
     folder: Path
 
     def create(self, name: str, values: Path, chart: Path | None, check: Callable[[], None]) -> None:
-        """Return when its objects exist; they become ready later. ``look``: called repeatedly meanwhile. Raises
+        """Return when its objects exist; they become ready later. ``check``: called repeatedly meanwhile. Raises
         ConnectError."""
         own = () if chart is None else ("--local-chart-dir", str(chart))
         self._run(

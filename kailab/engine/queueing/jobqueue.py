@@ -29,34 +29,34 @@ class Heap(Generic[T]):
     def __init__(self) -> None:
         self.items: list[T] = []
 
-    def push(self, item: T, before: Callable[[T, T], bool]) -> None:
+    def push(self, item: T, precedes: Callable[[T, T], bool]) -> None:
         self.items.append(item)
-        self._up(len(self.items) - 1, before)
+        self._up(len(self.items) - 1, precedes)
 
-    def pop(self, before: Callable[[T, T], bool]) -> T:
+    def pop(self, precedes: Callable[[T, T], bool]) -> T:
         items = self.items
         last = len(items) - 1
         items[0], items[last] = items[last], items[0]
-        self._down(0, last, before)
+        self._down(0, last, precedes)
         return items.pop()
 
-    def rebuild(self, before: Callable[[T, T], bool]) -> None:
+    def rebuild(self, precedes: Callable[[T, T], bool]) -> None:
         for i in range(len(self.items) // 2 - 1, -1, -1):
-            self._down(i, len(self.items), before)
+            self._down(i, len(self.items), precedes)
 
-    def fix_top(self, before: Callable[[T, T], bool]) -> None:
-        self._down(0, len(self.items), before)
+    def fix_top(self, precedes: Callable[[T, T], bool]) -> None:
+        self._down(0, len(self.items), precedes)
 
-    def _up(self, j: int, before: Callable[[T, T], bool]) -> None:
+    def _up(self, j: int, precedes: Callable[[T, T], bool]) -> None:
         items = self.items
         while j > 0:
             i = (j - 1) // 2
-            if not before(items[j], items[i]):
+            if not precedes(items[j], items[i]):
                 break
             items[i], items[j] = items[j], items[i]
             j = i
 
-    def _down(self, i: int, n: int, before: Callable[[T, T], bool]) -> None:
+    def _down(self, i: int, n: int, precedes: Callable[[T, T], bool]) -> None:
         items = self.items
         while True:
             left = 2 * i + 1
@@ -64,9 +64,9 @@ class Heap(Generic[T]):
                 break
             j = left
             # Only an item that comes strictly before moves up, so equal items stay in place, as in Go's heap.
-            if left + 1 < n and before(items[left + 1], items[left]):
+            if left + 1 < n and precedes(items[left + 1], items[left]):
                 j = left + 1
-            if not before(items[j], items[i]):
+            if not precedes(items[j], items[i]):
                 break
             items[i], items[j] = items[j], items[i]
             i = j
