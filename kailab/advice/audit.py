@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from statistics import quantiles
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from kailab.advice.findings import AuditFinding, FindingCode, Severity
 from kailab.advice.model_findings import full_models, quotas_beyond_models
@@ -21,6 +21,7 @@ from kailab.evidence.wording import amount_text, capitalized, count, gpus, is_or
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.inert_kinds import makes_no_pods
+from kailab.lab.lab import Lab
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, kind_key
@@ -28,9 +29,6 @@ from kailab.model.objects import full_name, metadata_of, name_of, owner_referenc
 from kailab.model.validation.advice import described_pods
 from kailab.scheduler.reading.podgroups import LAST_EVICTION, PriorityClasses, is_preemptible, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
 
 
 @dataclass(frozen=True)

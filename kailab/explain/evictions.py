@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec import structs
 
@@ -20,16 +20,13 @@ from kailab.explain.kai_faults import decided_by
 from kailab.explain.queues import RESOURCES, borrowing_lines, shares_in, unused_words
 from kailab.explain.subject import PodsAtMoment, min_member
 from kailab.lab.answer import Cause, CauseCode, ObjectRef
+from kailab.lab.lab import Lab
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.labels import STALE_SINCE
 from kailab.model.objects import annotations_of, spec_of
 from kailab.model.times import format_time, parse_time
 from kailab.scheduler.reading.podgroups import staleness_grace
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
-
 
 STALE = "stalegangeviction"
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
@@ -18,13 +17,11 @@ from kailab.errors import KailabError
 from kailab.explain.step_budget import StepBudget, StepsStopped
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.answer import Forecast
+from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.objects import annotations_of, controller_name, namespace_of, spec_of
 from kailab.model.times import DAY
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
 
 BOUND = DAY
 """Seconds of lab time that a forecast is about."""

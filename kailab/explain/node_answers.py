@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,10 +15,7 @@ from kailab.errors import InputError
 from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, some
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
-
+from kailab.lab.lab import Lab
 
 SHOWN_ROWS = 20
 """Rows of the short table."""

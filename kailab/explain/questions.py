@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kailab.explain.details import detail_lines, facts, headline, note_lines, scheduler_reason
 from kailab.explain.evictions import failure_cause, running_causes, running_lines
@@ -12,10 +11,8 @@ from kailab.explain.queues import explain_queue
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.answer import Answer, Cause, CauseGroup, Forecast, Verdict
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
-    from kailab.lab.picture import Picture
+from kailab.lab.lab import Lab
+from kailab.lab.picture import Picture
 
 
 def ask(

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -35,17 +35,14 @@ from kailab.explain.subject import PodsAtMoment, failed_condition
 from kailab.explain.verdict import could_run, verdict_of
 from kailab.lab.answer import Cause, Forecast, Step, StepOutcome, Verdict
 from kailab.lab.change import carry_out, read_changes
+from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, top_of
+from kailab.lab.picture import Picture
 from kailab.model.kinds import kind_key
 from kailab.model.objects import ENDED_PHASES, name_of, namespace_of, uid_of
 from kailab.model.times import parse_time
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
-    from kailab.lab.picture import Picture
-
 
 _OF_OTHERS = (Disturbance.FRONT, Disturbance.LINE, Disturbance.OTHERS)
 MOST_VICTIM_SETS = 20

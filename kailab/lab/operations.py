@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
@@ -11,15 +11,12 @@ from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.lab import advice, inert_kinds, intake, references, unknown_fields
 from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, AppliedChange, Source, SourceContents
-from kailab.lab.open_lab import LabActivity
+from kailab.lab.open_lab import LabActivity, OpenLab
 from kailab.model import kinds
 from kailab.model.manifests import Notice
 from kailab.model.objects import name_of, namespace_of
 from kailab.model.validation.advice import pods_found_once
 from kailab.model.validation.once import validated_once
-
-if TYPE_CHECKING:
-    from kailab.lab.open_lab import OpenLab
 
 
 def apply(

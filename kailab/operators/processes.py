@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.cluster.base_objects import namespace_object
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
@@ -18,7 +18,7 @@ from kailab.cluster.install import CRD, await_established
 from kailab.cluster.polling import poll_while_fewer, write_until_answered
 from kailab.cluster.protocol import Cluster, object_exists
 from kailab.cluster.writes import CreateWrite
-from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
+from kailab.components import Addon, ComponentManifests, DamagedComponent, MissingComponents, find_addon
 from kailab.errors import ConnectError, InputError, KailabError, Unavailable
 from kailab.model.callbacks import Tell
 from kailab.model.objects import Object, name_of
@@ -31,9 +31,6 @@ from kailab.undertest import programs
 from kailab.undertest.contract import Plane, SchedulerFailed
 from kailab.undertest.programs import Program
 from kailab.undertest.webhooks import webhook_server
-
-if TYPE_CHECKING:
-    from kailab.components import Addon
 
 
 def apply_kustomization(manifests: ComponentManifests, folder: str) -> list[Object]:

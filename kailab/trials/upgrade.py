@@ -16,11 +16,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
 
+from kailab.cluster.controlplane.supervision import ProcessStatus
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import wait_until
 from kailab.cluster.protocol import Cluster, Object
@@ -46,10 +47,6 @@ from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest import contract
 from kailab.undertest.kai.probe import is_bound, probe_pod, probe_queues, stuck_stage
 from kailab.undertest.selection import choose_scheduler
-
-if TYPE_CHECKING:
-    from kailab.cluster.controlplane.supervision import ProcessStatus
-
 
 # --- the result -------------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
@@ -55,7 +54,7 @@ from kailab.cluster.connect import connect
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.install import CRD
 from kailab.cluster.protocol import Cluster, object_exists
-from kailab.components import find_addon
+from kailab.components import ComponentSet, find_addon
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.errors import KailabError
 from kailab.model import labels
@@ -84,10 +83,6 @@ from kailab.model.validation.advice import pod_templates
 from kailab.undertest import contract, programs
 from kailab.undertest.translation import RESOURCE_NAMES, RESOURCES, AppliedQueues, TemplateWork, WorkReader, share_in
 from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_server
-
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
-
 
 API = "kueue.x-k8s.io/v1beta2"
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"

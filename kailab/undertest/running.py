@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.cluster.protocol import Cluster
+from kailab.components import ComponentSet
 from kailab.components.lookup import reported_or_unknown
 from kailab.model.callbacks import Tell
 from kailab.scheduler.settings.config_file import SchedulerSettings, settings_of
 from kailab.undertest.contract import IdleDetector, Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings
 from kailab.undertest.registry import SCHEDULERS, make_scheduler
-
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
 
 _WITH_VERSION = ("etcd", "kwok")
 """Programs of a plane that report their version. The API server reports its own over its API."""

@@ -17,13 +17,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
-from kailab.components import find_addon
+from kailab.components import ComponentSet, find_addon
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.errors import NotFound
 from kailab.model.callbacks import Tell
@@ -32,10 +32,6 @@ from kailab.model.manifests import object_name
 from kailab.model.objects import Object, annotations_of, labels_of, metadata_of, name_of, namespace_of
 from kailab.model.private_files import write_text
 from kailab.undertest import contract, programs, translation
-
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
-
 
 NAME = "scheduler-plugins"
 SCHEDULER_NAME = "scheduler-plugins-scheduler"  # the name in its Helm chart

@@ -22,14 +22,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from kailab.cluster.base_objects import namespace_object
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free_everywhere
 from kailab.cluster.protocol import Cluster
-from kailab.components import find_addon
+from kailab.components import ComponentSet, find_addon
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model.callbacks import Tell
 from kailab.model.kinds import kind_key
@@ -38,10 +38,6 @@ from kailab.model.objects import Object, annotations_of, is_terminating, metadat
 from kailab.scheduler.reading.queues import DEFAULT_QUEUE_PRIORITY
 from kailab.scheduler.reading.requests import pod_amounts
 from kailab.undertest import contract, programs, translation
-
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
-
 
 NAME = "yunikorn"
 SCHEDULER_NAME = "yunikorn"

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import MOVING, PodRow
 from kailab.evidence.wording import count, gpu_amount, gpus, some
 from kailab.explain.subject import SubjectRef
+from kailab.lab.answer import Step
 from kailab.lab.change import Change, Delete, Patch
+from kailab.lab.lab import Lab
+from kailab.lab.picture import Picture
 from kailab.model.multimap import multimap
-from kailab.whatif.outcome import Eviction, WorkloadOwners
-
-if TYPE_CHECKING:
-    from kailab.lab.answer import Step
-    from kailab.lab.lab import Lab
-    from kailab.lab.picture import Picture
-    from kailab.whatif.outcome import Workload
-
+from kailab.whatif.outcome import Eviction, Workload, WorkloadOwners
 
 DELETED, SUSPENDED = "delete", "suspend"
 """Actions of a step; those of the scheduler have its names."""

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.evidence.wording import some
 from kailab.explain.steps.proposals import ObjectsAfterChanges, apply_change, as_manifest
 from kailab.lab.answer import ObjectRef, Step
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+from kailab.lab.lab import Lab
 
 
 def step_in_manifests(lab: Lab, step: Step, new: Collection[ObjectRef]) -> Step:

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.evidence.entries import MOVING, PodEvicted, PodRow
 from kailab.evidence.shares import QueueAmounts
 from kailab.evidence.wording import count
+from kailab.lab.lab import Lab
 from kailab.lab.owners import refused_pods, top_of
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
@@ -20,10 +22,6 @@ from kailab.model.kinds import kind_key
 from kailab.model.multimap import multimap
 from kailab.model.objects import ENDED_PHASES, name_of, namespace_of
 from kailab.model.times import format_time
-
-if TYPE_CHECKING:
-    from kailab.cluster.protocol import Object
-    from kailab.lab.lab import Lab
 
 
 class Workload(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply
 from kailab.lab.intake import NamedText, load_sources, named_texts
+from kailab.lab.lab import Lab
 from kailab.model.kinds import is_namespaced
 from kailab.model.labels import LAST_APPLIED
 from kailab.model.manifests import Manifest, Notice
@@ -22,9 +23,6 @@ from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.patches import merge_key
 from kailab.whatif.alternatives import Alternative, WhatIf, what_if
 from kailab.whatif.plan_files import ChangePlan, digests_of
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
 
 HIDDEN = "(not shown)"
 _SERVER_METADATA = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})

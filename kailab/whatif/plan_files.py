@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import structs
@@ -16,14 +16,12 @@ from kailab.cluster.protocol import Object
 from kailab.errors import InputError, StateError, Where, os_errors_as
 from kailab.evidence.wording import elapsed, some
 from kailab.lab.intake import NamedText
+from kailab.lab.lab import Lab
 from kailab.model import private_files
 from kailab.model.files import open_file, read_bytes
 from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.times import format_time
 from kailab.version import __version__
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
 
 MAGIC = b'{"kind":"kailab-plan"'
 FORMAT = 2

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import tenacity
 import yaml
@@ -31,14 +31,10 @@ from kailab.cluster.kind import nodes
 from kailab.cluster.kind.docker import check_docker, node_containers, provide_image
 from kailab.cluster.kind.kind_command import KindCommand, check_library, check_name
 from kailab.cluster.kind.options import choose_options, cluster_config, name_for
-from kailab.components import ComponentCache, find_components
+from kailab.components import ComponentCache, ComponentSet, find_components
 from kailab.errors import ConnectError, StateError
 from kailab.model.callbacks import Tell
 from kailab.model.private_files import make_folder, replace_file, write_text
-
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
-
 
 KUBECONFIG = "kubeconfig"
 CONFIG = "kind.yaml"

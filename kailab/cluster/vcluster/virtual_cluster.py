@@ -12,9 +12,10 @@ built here is used where the host's nodes have it or can be given it; otherwise 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import yaml
 
@@ -37,17 +38,12 @@ from kailab.cluster.vcluster.vcluster_command import (
     find_tools,
     packed_chart,
 )
+from kailab.components import ComponentSet
 from kailab.components.cache import exclusive_folder
 from kailab.errors import ConnectError, KailabError, NotFound
 from kailab.model.callbacks import Tell
 from kailab.model.objects import is_ready, is_terminating, name_of
 from kailab.model.private_files import replace_file, write_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kailab.components import ComponentSet
-
 
 NO_NODE = {"kailab.dev/node-of-the-host": "none"}
 """No node of a host has this label. Nodes are synchronized with it as the selector: without any synchronization the

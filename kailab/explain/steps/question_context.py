@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState, TaskAmounts
@@ -13,14 +12,12 @@ from kailab.evidence.shares import queue_ancestry
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.answer import Cause, Forecast
+from kailab.lab.lab import Lab
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.objects import parent_of, spec_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import PriorityClasses
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
 
 
 class QuestionContext:

@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.cluster.controlplane import ControlPlane, take_down
 from kailab.cluster.kubernetes import Connection
-from kailab.components import find_components, get_components
+from kailab.components import ComponentSet, find_components, get_components
 from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import SchedulerDecisions, read_decisions
+from kailab.fleet.fleet import Fleet
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue
 from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess
@@ -35,10 +36,6 @@ from kailab.undertest.contract import IdleDetector, SchedulerProcesses, Schedule
 from kailab.undertest.registry import SCHEDULERS
 from kailab.undertest.running import RunningSchedulers
 from kailab.undertest.selection import choose_scheduler
-
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
-    from kailab.fleet.fleet import Fleet
 
 
 class Planes:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.cluster.kubernetes import Connection
 from kailab.cluster.vcluster import HostCluster, VclusterPlane, find_tools, take_down, tools_reason
+from kailab.components import ComponentSet
 from kailab.errors import InputError
 from kailab.evidence.wording import some
 from kailab.lab.venues.contract import Request
 from kailab.lab.venues.kubeconfig import kubeconfig_of
 from kailab.lab.venues.plane import PlaneProvider, Planes, PlaneVenue
 from kailab.model.callbacks import Tell
-
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
 
 BACKEND = "vcluster"
 

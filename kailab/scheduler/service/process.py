@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import tenacity
 
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.kubernetes.apiclient.connection import ACCOUNT
+from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ConnectError, InputError, Unauthorized
 from kailab.scheduler.observers import Observer
@@ -23,11 +24,6 @@ from kailab.scheduler.service.election import Election, ElectionThread, Leadersh
 from kailab.scheduler.service.health import HealthServer, LoopHealth
 from kailab.scheduler.service.metrics import SchedulerMetrics
 from kailab.scheduler.service.service_loop import SLICE_SECONDS, SchedulerService, ServiceSettings
-
-if TYPE_CHECKING:
-    from kailab.cluster.kubernetes import Connection, KubernetesCluster
-    from kailab.cluster.kubernetes.apiclient.transport import Transport
-
 
 PATIENCE_SECONDS = 60.0
 """Longer than it takes until a renewed token file is read."""
