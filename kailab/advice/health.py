@@ -9,25 +9,21 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kailab.advice.unserved_work import in_other_pools, served_pool, ungrouped_pods, unscheduled_pods
 from kailab.engine.decisions import Decisions
-from kailab.evidence.entries import PodEvicted
+from kailab.evidence.decision_file import SchedulerDecisions
+from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.evidence.wording import count, some
 from kailab.explain.subject import latest_event
-from kailab.lab.picture import group_of
+from kailab.lab.lab import Lab
+from kailab.lab.picture import Picture, group_of
 from kailab.model.multimap import multimap
 from kailab.model.objects import metadata_of, uid_of
 from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool
 from kailab.undertest.programs import fetch_url
-
-if TYPE_CHECKING:
-    from kailab.evidence.decision_file import SchedulerDecisions
-    from kailab.evidence.entries import PodRow
-    from kailab.lab.lab import Lab
-    from kailab.lab.picture import Picture
 
 
 @dataclass(frozen=True)

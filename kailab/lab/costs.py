@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,12 +18,10 @@ from kailab.grouping.family import GroupingConfig
 from kailab.grouping.plans import PlanCache
 from kailab.grouping.pod_grouping import owner_chain
 from kailab.grouping.records import GroupingError
+from kailab.lab.picture import Picture
 from kailab.model.objects import is_terminating, spec_of
 from kailab.model.prices import HOURS_OF_A_MONTH, Prices
 from kailab.scheduler.reading.nodes import unavailable
-
-if TYPE_CHECKING:
-    from kailab.lab.picture import Picture
 
 WHOLE = 1000
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from kailab.evidence.metrics.families import EventTally, FleetUse, MetricGroup, MetricsSnapshot, WaitingGroup
 from kailab.evidence.shares import QueueTreeShares
+from kailab.lab.lab import Lab
+from kailab.lab.picture import Picture
 from kailab.model.multimap import multimap
 from kailab.model.objects import metadata_of, name_of, spec_of
 from kailab.model.times import parse_time
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
-    from kailab.lab.picture import Picture
 
 
 def sample_metrics(lab: Lab, recorded: MetricsSnapshot | None = None) -> MetricsSnapshot:

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
+from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import some
 from kailab.lab.change import Apply, Change, Delete, Patch
+from kailab.lab.open_lab import OpenLab
 from kailab.model import labels
 from kailab.model.multimap import multimap
 from kailab.model.objects import (
@@ -34,11 +36,6 @@ from kailab.model.objects import (
 )
 from kailab.model.times import format_time
 from kailab.workloads.disruption import budget_states, evictions
-
-if TYPE_CHECKING:
-    from kailab.evidence.entries import PodRow
-    from kailab.lab.open_lab import OpenLab
-
 
 FailedReadyStatus: TypeAlias = Literal["Unknown", "False"]
 """The Ready condition of a failed node: Unknown if its kubelet reports nothing more, False if the kubelet reports the failure."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import LabFacts, LabSettings
+from kailab.lab.open_lab import OpenLab
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.version import __version__
-
-if TYPE_CHECKING:
-    from kailab.lab.open_lab import OpenLab
 
 
 def describe_lab(lab: OpenLab) -> dict[str, Any]:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.errors import InputError
+from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, some
 from kailab.lab.answer import CauseCode
+from kailab.lab.picture import Picture
 from kailab.model.kinds import is_namespaced, kind_key
 from kailab.model.objects import name_of, namespace_of
 from kailab.model.suggestions import closest_names
 from kailab.scheduler.observers import Observer
-
-if TYPE_CHECKING:
-    from kailab.evidence.entries import PodRow
-    from kailab.lab.picture import Picture
 
 SHOWN = 8
 

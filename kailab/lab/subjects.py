@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import object_exists
 from kailab.errors import NothingThere
 from kailab.evidence.entries import PodEvicted, PodRow
+from kailab.lab.open_lab import OpenLab
 from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
 from kailab.lab.seen_names import describe_names, names_of_owners
 from kailab.model.kinds import KINDS
 from kailab.model.objects import full_name, metadata_of, spec_of
-
-if TYPE_CHECKING:
-    from kailab.lab.open_lab import OpenLab
 
 SYSTEM_NAMESPACES = ("kube-system", "kai-scheduler", "kai-resource-reservation")
 

@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kailab.errors import ExpectationFailed, InputError, NothingThere
-
-if TYPE_CHECKING:
-    from kailab.lab.open_lab import OpenLab
-
+from kailab.lab.open_lab import OpenLab
 
 # A context variable keeps the labs of tests in several threads apart.
 _watched: ContextVar[list[OpenLab] | None] = ContextVar("kailab_watched", default=None)

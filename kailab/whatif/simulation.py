@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kailab.errors import InputError
 from kailab.evidence.wording import elapsed
@@ -16,17 +16,15 @@ from kailab.explain.questions import ask
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import SubjectRef
 from kailab.lab.answer import Answer, ObjectRef, Verdict
+from kailab.lab.intake import Applied, Source
+from kailab.lab.lab import Lab
+from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Notice
 from kailab.model.times import DAY, format_time
 from kailab.whatif.losses import Loss, group_losses, losses_of_step
 from kailab.whatif.manifest_steps import step_in_manifests
 from kailab.whatif.outcome import Comparison, Outcome, Workload
-
-if TYPE_CHECKING:
-    from kailab.lab.intake import Applied, Source
-    from kailab.lab.lab import Lab
-    from kailab.lab.picture import Picture
 
 
 class When(StrEnum):

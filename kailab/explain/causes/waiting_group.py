@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
@@ -16,13 +15,11 @@ from kailab.explain.causes.node_facts import NodeFacts
 from kailab.explain.subject import PodsAtMoment, SubjectRef, present_pods, waiting_pods
 from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import Grouping, GroupingError
+from kailab.lab.lab import Lab
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
 from kailab.model.objects import spec_of, uid_of
-
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
-    from kailab.scheduler.scheduling_state import CycleInput
+from kailab.scheduler.scheduling_state import CycleInput
 
 
 @dataclass(frozen=True)
