@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from msgspec import to_builtins
 
 from kailab.cli import labfile, options, terminal
 from kailab.cli.error_messages import CommandGroup
@@ -329,8 +330,6 @@ def report(
 
 def _plain(value: Any) -> dict[str, Any]:
     """Convert an entry to plain JSON values; None becomes {}."""
-    from msgspec import to_builtins
-
     return {} if value is None else to_builtins(value)
 
 

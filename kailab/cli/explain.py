@@ -13,8 +13,10 @@ import click
 
 from kailab.cli import completion, labfile, options, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.selection import complete_name
+from kailab.cli.selection import complete_name, parse_targets, resource_name
 from kailab.cli.signals import interrupts
+from kailab.errors import InputError, NotFound
+from kailab.model.kinds import is_namespaced, resolve
 
 if TYPE_CHECKING:
     from kailab.lab import Answer, Lab
@@ -203,9 +205,6 @@ def _explain_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[
 
 def _parse_subjects(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield the kind and the name of each subject. Raises InputError."""
-    from kailab.cli.selection import parse_targets
-    from kailab.errors import InputError
-
     for kind, names in parse_targets(what, others):
         if not names:
             raise InputError(f"no {kind} is named; expected `kailab explain {what[0]} NAME`")
@@ -246,10 +245,6 @@ def _print_data(data: list[dict[str, Any]], *, several: bool | None = None) -> N
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
     """Raises InputError, with the command to type, if ``word`` is no kind but the name of an object in the lab."""
-    from kailab.cli.selection import resource_name
-    from kailab.errors import InputError, NotFound
-    from kailab.model.kinds import is_namespaced, resolve
-
     try:
         resolve(word, lab.cluster.kinds())
     except InputError:

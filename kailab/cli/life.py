@@ -20,8 +20,10 @@ from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError
 from kailab.evidence.wording import count, elapsed
 from kailab.lab.lab_changes import LabChanges
+from kailab.lab.model_shortages import describe_shortage
 from kailab.model.objects import name_of
 from kailab.model.times import format_time, parse_time
+from kailab.undertest.selection import check_lab, choose_scheduler
 
 if TYPE_CHECKING:
     from kailab.fleet.fleet import Fleet
@@ -82,7 +84,6 @@ def up(
     from kailab.lab import Lab
     from kailab.lab.life import begin, check_decides, end, was_interrupted
     from kailab.lab.venues import ignore_message, provider_of
-    from kailab.undertest.selection import check_lab, choose_scheduler
 
     options = {
         "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,
@@ -254,7 +255,6 @@ _LONGER_SECONDS = 30.0
 def status(output: TextOrJson, state: Path) -> None:
     """Summarise the lab: fleet, scheduler, time, pods, reasons of waiting pods, and GPUs by model."""
     from kailab.cli.object_tables import MODEL_HEADERS, model_rows
-    from kailab.lab.model_shortages import describe_shortage
 
     with labfile.read_lab(state) as lab:
         picture = lab.picture()

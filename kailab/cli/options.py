@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from kailab.cli import completion, terminal
 from kailab.cli.labfile import STATE
@@ -139,8 +140,6 @@ timeout = click.option(
 
 def _notice_override(ctx: click.Context, parameter: click.Parameter, value: Path) -> Path:
     """Say which lab answers if the environment variable takes the place of the current folder's own lab."""
-    from click.core import ParameterSource
-
     source = ctx.get_parameter_source(parameter.name or "")
     overrides = source is ParameterSource.ENVIRONMENT and STATE.exists() and STATE.absolute() != value.absolute()
     if overrides and not ctx.resilient_parsing:

@@ -12,6 +12,7 @@ from kailab.errors import InputError, InputErrors, NotFound
 from kailab.evidence.wording import some
 from kailab.model.kinds import KINDS, is_namespaced, register_installed, resolve
 from kailab.model.objects import name_of, namespace_of
+from kailab.model.suggestions import closest_names
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -163,8 +164,6 @@ def complete_name(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
 
 def suggest_name(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
     """Return the existing name closest to a name that does not exist, as the end of a sentence."""
-    from kailab.model.suggestions import closest_names
-
     close = closest_names(name, (name_of(obj) for obj in lab.cluster.list(kind, namespace or None)))
     return f"; did you mean {close[0]}?" if close else ""
 

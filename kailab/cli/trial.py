@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from kailab.cli import configurations, options, signals, terminal
 from kailab.cli.error_messages import CommandGroup
@@ -301,8 +302,6 @@ def _is_file(on: tuple[str, ...], options: dict[str, Any]) -> bool:
 
 
 def _from_file(path: Path, options: dict[str, Any]) -> Trial:
-    from msgspec import structs
-
     from kailab.trials.trial_file import read_trial
 
     flags = {"configs": "--config", "isolations": "--isolation", "fleet": "--fleet", "kubeconfig": "--kubeconfig",

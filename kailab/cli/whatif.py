@@ -13,10 +13,15 @@ from click.core import ParameterSource
 from kailab.cli import configurations, labfile, options, terminal
 from kailab.cli.objects import errors_as_json
 from kailab.cli.options import TextOrJson, parse_seconds
+from kailab.cli.selection import select_objects
 from kailab.cli.signals import defer_interrupts
 from kailab.cli.table import render_table
 from kailab.errors import InputError
+from kailab.evidence.entries import MOVING
 from kailab.evidence.wording import count, elapsed, gpus
+from kailab.lab.change import Apply, Delete
+from kailab.model.kinds import kind_key
+from kailab.model.objects import name_of, namespace_of
 from kailab.model.quantities import format_gpu
 from kailab.model.times import DAY, spoken_duration
 
@@ -279,7 +284,6 @@ def _until_subject(lab: Lab, text: str, namespace: str) -> tuple[str, str, str]:
 def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Alternative:
     """Build the alternative of one group of options. Raises InputError that names the wrong option."""
     from kailab.lab import intake
-    from kailab.lab.change import Apply
     from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
     from kailab.whatif.alternatives import Alternative
     from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
@@ -317,10 +321,6 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
 def _replaced_first(changes: Sequence[Change]) -> Iterable[Change]:
     """The changes with deletions of objects that are also applied before all others: such an object is replaced, as a field that never
     changes requires."""
-    from kailab.lab.change import Apply, Delete
-    from kailab.model.kinds import kind_key
-    from kailab.model.objects import name_of, namespace_of
-
     applied = {
         (kind_key(obj), namespace_of(obj) or change.namespace, name_of(obj))
         for change in changes
@@ -333,8 +333,6 @@ def _replaced_first(changes: Sequence[Change]) -> Iterable[Change]:
 
 def _drained_nodes(lab: Lab, drains: Sequence[str], selectors: Sequence[str]) -> list[str]:
     """The nodes to drain, by name. Raises InputError."""
-    from kailab.cli.selection import select_objects
-
     named = [name for name in drains if name != BY_LABEL]
     if selectors and not drains:
         raise InputError(f"-l {selectors[0]}: selects nodes to drain; give it with --drain")
@@ -457,8 +455,6 @@ def _format_outcome(counts: WorkloadState | None) -> str:
 
 
 def _format_change(change: WorkloadChange | None) -> str:
-    from kailab.evidence.entries import MOVING
-
     if change is None:
         return "-"
     parts = [_format_outcome(change.after) if change.after else "gone"]

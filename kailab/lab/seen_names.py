@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from kailab.engine.config import ACTIONS
+from kailab.engine.decisions import PendingCode
 from kailab.errors import InputError
 from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, some
@@ -62,8 +64,6 @@ def names_of_owners(picture: Picture, kind: str) -> set[str]:
 
 def check_action(picture: Picture, name: str | None) -> None:
     """Raises InputError for an action by which no scheduler evicts."""
-    from kailab.engine.config import ACTIONS  # showing a lab loads no engine
-
     # "schedule" stands for schedulers that do not report their decisions.
     names = {*ACTIONS[1:], "schedule", *(entry.action for entry in picture.log.evictions)}
     if name is not None and name not in names:
@@ -73,8 +73,6 @@ def check_action(picture: Picture, name: str | None) -> None:
 def check_reason(picture: Picture, name: str | None, rows: Iterable[PodRow]) -> None:
     """Raises InputError for a code that is no reason to be pending. Checked only under KAI's rules, because other schedulers have reasons of
     their own. ``rows``: the pods that the caller asks about; the message has their reasons."""
-    from kailab.engine.decisions import PendingCode
-
     names = {
         *map(str, PendingCode),
         "SchedulingGated",

@@ -170,7 +170,6 @@ class ServiceProcess:
 
     def _connect(self, loop_health: LoopHealth, patience: float | None = None) -> KubernetesCluster:
         """Connect to the server; retry until it answers."""
-        from kailab.cluster.kubernetes import KubernetesCluster
 
         def pause(seconds: float) -> None:
             end = time.monotonic() + seconds
