@@ -251,10 +251,6 @@ class Redaction:
         )
         return {**head, "metadata": names}
 
-    def notes(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """The annotations that are kept."""
-        return self._annotations(annotations)
-
     def keeps_label(self, key: str) -> bool:
         """True if a label is kept by its key, because a selector of the lab names it, or because pages group nodes by it."""
         return key in self.selected or keeps_label(key) or key.endswith(labels.RACK_SUFFIX)
@@ -347,7 +343,7 @@ class Redaction:
             if key in _METADATA:
                 kept[key] = inside
             elif key in ("labels", "annotations"):
-                kept[key] = self._labels(inside) if key == "labels" else self._annotations(inside)
+                kept[key] = self._labels(inside) if key == "labels" else self.annotations(inside)
             else:
                 self._drop(inside, key)
         return kept
@@ -355,7 +351,7 @@ class Redaction:
     def _labels(self, value: Any) -> Any:
         return self._notes(value, "labels", lambda key, _: self.keeps_label(key))
 
-    def _annotations(self, value: Any) -> Any:
+    def annotations(self, value: Any) -> Any:
         return self._notes(value, "annotations", keeps_annotation)
 
     def _notes(self, value: Any, field: str, keeps: Any) -> Any:
@@ -492,7 +488,7 @@ _NAMED = frozenset({"annotations", "labels", "image", "volumes", "metadata"})
 _RULES: dict[str, Any] = {
     "metadata": Redaction._metadata,
     "labels": Redaction._labels,
-    "annotations": Redaction._annotations,
+    "annotations": Redaction.annotations,
     "image": Redaction._images,
     "imageID": Redaction._images,
     "volumes": Redaction._volumes,

@@ -564,7 +564,7 @@ class Sanitizer:
     def fleet(self, definition: Mapping[str, Any]) -> bytes:
         """A fleet file without annotations that are left out of nodes."""
         pools = [
-            {key: self._redaction.notes(value) if key == "annotations" else value for key, value in pool.items()}
+            {key: self._redaction.annotations(value) if key == "annotations" else value for key, value in pool.items()}
             for pool in definition.get("pools", ())
         ]
         return write_documents([{**definition, "pools": pools}]).encode()

@@ -65,16 +65,13 @@ def top_owner_metadata(owner: Object) -> str:
     )
 
 
-@lru_cache(maxsize=256)
-def _word(text: str) -> str:
-    """As ``_scalar``, cached for frequent texts."""
-    return _scalar(text)
-
-
 def _scalar(text: str) -> str:
     if _TEXT.fullmatch(text):
         return text
     return json.dumps(text) if _NEEDS_QUOTES.fullmatch(text) or _has_other_type(text) else text
+
+
+_word = lru_cache(maxsize=256)(_scalar)  # for frequent texts
 
 
 def _has_other_type(text: str) -> bool:

@@ -114,7 +114,7 @@ def malformed_message(problem: Exception) -> str:
     return f"an owner of the pod is not formed as its kind is: {problem!r}"
 
 
-def preview_grouping(cluster: Cluster, pod: Object, config: GroupingConfig | None = None) -> Grouping | None:
+def preview_grouping(cluster: Cluster, pod: Object) -> Grouping | None:
     """The grouping that the pod would get; None if an annotation on it or an owner excludes it. Raises GroupingError."""
     if is_skipped(pod):
         return None
@@ -123,7 +123,7 @@ def preview_grouping(cluster: Cluster, pod: Object, config: GroupingConfig | Non
     reads = ClusterReader(cluster)
     try:
         owners = owner_chain(pod, reads)
-        return None if any(map(is_skipped, owners)) else group_pod(pod, owners, reads, config)
+        return None if any(map(is_skipped, owners)) else group_pod(pod, owners, reads)
     except ApiError as problem:
         raise GroupingError(str(problem)) from problem
     except MALFORMED as problem:

@@ -22,7 +22,6 @@ from zoneinfo import available_timezones
 
 from msgspec import structs
 
-from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
 from kailab.evidence import redaction
 from kailab.evidence.decision_file import SchedulerDecisions
@@ -189,7 +188,7 @@ def anonymise(original: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
     names = Names(key)
     walk = _Walk(names)
     facts = original.facts
-    objects = {kind: [walk.object(obj) for obj in several] for kind, several in original.objects.items()}
+    objects = {kind: [walk.mapping(obj) for obj in several] for kind, several in original.objects.items()}
     return structs.replace(
         original,
         facts=LabFacts(
@@ -213,19 +212,17 @@ class _Walk:
     def __init__(self, names: Names) -> None:
         self._text, self._known = names.text, names.replace_unknown
 
-    def object(self, obj: Object) -> Object:
-        return self._mapping(obj)
-
-    def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+    def mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
         # Unknown field names count as names.
         return {self._known(key): inside for key, old in value.items() if (inside := self._field(key, old)) is not None}
 
     def _field(self, key: str, value: Any) -> Any:
         if key in _SPOKEN:
             return None
-        if key in ("labels", "annotations", "matchLabels", "nodeSelector") and isinstance(value, dict):
-            return {self._text(name): self._note(name, text) for name, text in value.items()}
-        if key == "selector" and isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        if isinstance(value, dict) and (
+            key in ("labels", "annotations", "matchLabels", "nodeSelector")
+            or (key == "selector" and all(isinstance(item, str) for item in value.values()))
+        ):
             return {self._text(name): self._note(name, text) for name, text in value.items()}
         if key == "resources" and isinstance(value, dict) and "claims" in value:
             return {
@@ -247,7 +244,7 @@ class _Walk:
         if key in _AMOUNTS or (key in _NOT_NAMES and not isinstance(value, dict)):
             return self._amounts(value)
         if isinstance(value, dict):
-            return self._mapping(value)
+            return self.mapping(value)
         if isinstance(value, list):
             return [self._inside(key, item) for item in value]
         return self._text(value) if isinstance(value, str) else value
