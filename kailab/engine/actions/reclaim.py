@@ -34,6 +34,9 @@ def execute(session: Session, allocator: Allocator) -> None:
     runtime = MinRuntime(session)
 
     def must_fail(queue: WQueue, job: Job) -> bool:
+        # Within one queue only preempt evicts. A failure counts for jobs of the same queue, and to all of them the others give nothing.
+        if not any(other is not queue and session.victims.holds(other.name) for other in session.tree.leaves):
+            return True
         wanted = demand(session, job, tasks_to_allocate(job))
         return wanted is None or not stays_within_share(wanted)
 
@@ -65,7 +68,7 @@ def _reclaim(
     queues = [
         queue
         for queue in session.tree.leaves
-        # Within one queue only preempt evicts. A queue that the rules protect is not worth a simulation.
+        # A queue that the rules protect is not worth a simulation.
         if queue is not wanted.queue
         and queue.name in session.victims.lists
         and can_reclaim_from(session.tree, wanted, queue)
