@@ -83,6 +83,8 @@ class Session:
         self.changes = 0  # grows with every change of a node; key of caches
         self.commits = 0  # grows with every statement that is decided
         self.ledger = Ledger(working.jobs, now)
+        # What searches have found out about jobs and queues; it holds until a statement is decided.
+        self.until_commit: dict[str, dict[Any, Any]] = {}
         self._wanted: dict[str, tuple[int, Amounts]] = {}
         # With KAI's faults imitated: by job, how far KAI's count of its active tasks is off.
         self._miscounted: Counter[str] = Counter()
@@ -432,6 +434,7 @@ class Session:
 
     def _reorder(self, jobs: Iterable[Job]) -> None:
         """Give changed jobs their positions in the orders of waiting jobs and of victims."""
+        self.until_commit.clear()
         for job in jobs:
             self.working.touched(job)
             self.waiting.refresh(job)

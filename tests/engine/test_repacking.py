@@ -15,9 +15,10 @@ from kailab.engine.cycle import run_cycle
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.search import solver
 from kailab.engine.search.repacking import Repacking
+from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Requirement, Task
+from kailab.engine.snapshot.records import Requirement, Status, Task
 from kailab.engine.working.layout import GPUS
 from tests.engine.conftest import NOW, World
 from tests.engine.test_victims_first import CONFIGURATIONS, counted, done, long_way
@@ -195,6 +196,7 @@ def shared_by_two(pick, sizes=([1, 4, 8], [1, 2, 4, 8], [8], [4, 8], [1, 8], [1,
 def test_searches_that_end_by_it_would_have_found_nothing(block, monkeypatch):
     messages = []
     monkeypatch.setattr(VictimsFirstBound, "_none_left_out", counted(VictimsFirstBound._none_left_out, messages))
+    monkeypatch.setattr(VictimsFirstBound, "_served", lambda *_: None)
     for seed in range(block * 40, block * 40 + 40):
         pick = random.Random(seed).choice
         world, config = shared_by_two(pick), pick([EngineConfig(), EngineConfig(), EngineConfig(use_signatures=False)])
@@ -206,22 +208,71 @@ GAPS = ([1, 2, 4, 6, 8], [1, 2, 4, 8], [2, 3], [1, 3, 6], [2, 4, 5], [1, 2, 6])
 
 
 def test_victims_are_served_in_their_turn_on_counts_of_the_nodes(monkeypatch):
-    messages, before_some = [], []
-    proves = VictimsFirstBound._too_little_left
+    messages, before_some, refused = [], [], []
+    serves, proves = VictimsFirstBound._served, VictimsFirstBound.proves_failure
 
-    def ask(bound, goal, victims, jobs):
-        messages.append(proves(bound, goal, victims, jobs))
+    def serve(bound, goal, victims, jobs):
+        served = serves(bound, goal, victims, jobs)
+        messages.append(served is not None and not served.placed)
         before_some.append(messages[-1] and not bound._before_job(goal, jobs))
-        return messages[-1]
+        refused.append(served is not None and served.placed)
+        return served
 
-    monkeypatch.setattr(VictimsFirstBound, "_too_little_left", ask)
+    def prove(bound, goal, victims, refuses=None):
+        refused.append(False)
+        hopeless = proves(bound, goal, victims, refuses)
+        refused[-1] = hopeless and refused[-1]
+        return hopeless
+
+    monkeypatch.setattr(VictimsFirstBound, "_served", serve)
+    monkeypatch.setattr(VictimsFirstBound, "proves_failure", prove)
+    proved = 0
     for seed in range(160):
         pick = random.Random(seed).choice
         world, config = shared_by_two(pick, GAPS, pick([(0,), (0, 1, 2), (0, 0, 3)])), pick(CONFIGURATIONS)
+        refused.clear()
         assert done(run_cycle(world.working(), config, NOW)) == done(long_way(world, config)), seed
+        proved += sum(refused)
     assert sum(messages) > 60
     # In some of them, not all victims surely come before the job.
     assert sum(before_some) > 10, sum(before_some)
+    # In some, the job finds room, and the queue rules refuse the loss.
+    assert proved > 10, proved
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_who_is_served_on_counts_is_who_finds_a_place_in_a_simulation(block, monkeypatch):
+    """Each set of victims is simulated here, whatever the counts say."""
+    compared, lost_some = [], []
+    place_all = Solver._place_all
+
+    def place(solver, goal, victims, nodes):
+        before = solver.session.mark()
+        for task in victims:
+            solver.session.unevict(task)
+        bound = VictimsFirstBound(solver.session, goal.job)
+        jobs = bound._jobs_by_amounts(goal, victims)
+        served = None if jobs is None else bound._served(goal, victims, jobs)
+        solver.session.undo(before)
+        placed = place_all(solver, goal, victims, nodes)
+        if served is not None:
+            assert served.placed == placed
+            compared.append(placed)
+        if served is not None and placed:
+            lost = {task.job for task in victims if task.status == Status.RELEASING}
+            assert set(served.lost) == lost
+            lost_some.append(0 < len(lost) < len({task.job for task in victims}))
+        return placed
+
+    monkeypatch.setattr(Solver, "_must_fail", lambda *_: False)
+    monkeypatch.setattr(Solver, "_place_all", place)
+    for seed in range(block * 80, block * 80 + 80):
+        pick = random.Random(seed).choice
+        world, config = shared_by_two(pick, GAPS, pick([(0,), (0, 1, 2), (0, 0, 3)])), pick(CONFIGURATIONS)
+        run_cycle(world.working(), config, NOW)
+    assert sum(compared) > 200, sum(compared)
+    assert len(compared) - sum(compared) > 100, len(compared)
+    assert sum(lost_some) > 50, sum(lost_some)
 
 
 def behind_borrowers(pick):

@@ -70,7 +70,7 @@ def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
     queues = session.tree.leaves
     return search(
         session, allocator, job, "consolidation", pick, queues, everyone_moved, lists=lists, all_stay=True,
-        surely_invalid=someone_stays_without,
+        surely_invalid=someone_stays_without, refuses_loss=lambda _, lost: bool(lost),
     )  # fmt: skip
 
 

@@ -165,7 +165,8 @@ def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
     pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[VictimSet], bool], wanted: Demand | None = None,
     ground: Callable[[Job], EvictionGround] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
-    surely_invalid: Callable[[VictimSet], bool] | None = None, alike: AlikeSearches | None = None,
+    surely_invalid: Callable[[VictimSet], bool] | None = None,
+    refuses_loss: Callable[[VictimSet, list[Job]], bool] | None = None, alike: AlikeSearches | None = None,
 ) -> bool:  # fmt: skip
     """Look for victims for a job. If some are found, commit the solution and return True; else undo everything and note
     the outcome.
@@ -173,7 +174,8 @@ def search(
     ``pick``: the jobs that may be victims. ``valid``: the final check of a solution. ``ground``: why a victim without
     another place may be evicted. ``lists``: the parts of the sorted victim lists that contain all jobs that ``pick`` allows.
     ``all_stay``: every victim has to find another place, which ``valid`` verifies. ``surely_invalid``: True if ``valid`` would refuse a set of victims
-    wherever its victims find other places; it is not simulated. ``alike``: searches of this action, of which one may stand for this.
+    wherever its victims find other places; it is not simulated. ``refuses_loss``: True if ``valid`` would refuse it once exactly these jobs have lost
+    their pods. ``alike``: searches of this action, of which one may stand for this.
     """
     mark = session.mark()
     tasks = tasks_to_allocate(job)
@@ -196,7 +198,7 @@ def search(
             session.held_back = False
             return False
         bounded.discard(kind)
-    solver = Solver(session, allocator, job, pick, queues, valid, bounds, surely_invalid)
+    solver = Solver(session, allocator, job, pick, queues, valid, bounds, surely_invalid, refuses_loss)
     solved = solver.solve()
     if solver.broken_bound and at_once:
         bounded.add(kind)

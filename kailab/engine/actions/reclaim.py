@@ -5,6 +5,8 @@ Source: KAI's reclaim action.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from kailab.engine.actions.evicting import SearchSkip, candidates, impossible, lost_at_least, search
 from kailab.engine.decisions import EvictionGround
 from kailab.engine.placing.allocation import Allocator
@@ -95,13 +97,20 @@ def _reclaim(
         # A gang is tried in part at first, and then demands no more than that part.
         tried = demand(session, job, victim_set.goal.tasks)
         assert tried is not None
-        if not balances.is_reclaimable(tried, _reclaimed_by_queue(session, victims), multiplier):
+        if not balances.is_reclaimable(tried, _reclaimed_by_queue(session, victims, _is_lost), multiplier):
             return False
         return all(
             keeps_minimum(victim, tasks)
             for victim, tasks in victims
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
+
+    def refuses_loss(victim_set: VictimSet, lost: list[Job]) -> bool:
+        tried = demand(session, job, victim_set.goal.tasks)
+        assert tried is not None
+        gone = set(lost)
+        losses = _reclaimed_by_queue(session, victim_set.by_job().values(), lambda task: task.job in gone)
+        return not balances.is_reclaimable(tried, losses, multiplier)
 
     def surely_refused(victim_set: VictimSet) -> bool:
         victims = victim_set.by_job().values()
@@ -135,11 +144,18 @@ def _reclaim(
         wanted,
         ground,
         surely_invalid=surely_refused,
+        refuses_loss=refuses_loss,
         alike=alike,
     )
 
 
-def _reclaimed_by_queue(session: Session, victims) -> dict[WQueue, list[ReclaimedAmounts]]:  # type: ignore[no-untyped-def]
+def _is_lost(task: WTask) -> bool:
+    return not ACTIVE[task.status]
+
+
+def _reclaimed_by_queue(
+    session: Session, victims: Iterable[tuple[Job, list[WTask]]], is_lost: Callable[[WTask], bool]
+) -> dict[WQueue, list[ReclaimedAmounts]]:
     """What the victims give back, by queue: each surplus pod as a unit, and the core of each job as one unit."""
     yields: dict[WQueue, list[ReclaimedAmounts]] = {}
     for job, tasks in victims:
@@ -150,7 +166,7 @@ def _reclaimed_by_queue(session: Session, victims) -> dict[WQueue, list[Reclaime
         for unit in [*([task] for task in surplus), core]:
             # A victim that is promised another place loses nothing, so nothing is taken from its queue.
             if session.config.allow_consolidating_reclaim:
-                unit = [task for task in unit if not ACTIVE[task.status]]
+                unit = [task for task in unit if is_lost(task)]
             if unit:
                 yields.setdefault(queue, []).append(_reclaimed(session, unit))
     return yields

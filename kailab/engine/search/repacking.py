@@ -13,7 +13,7 @@ enough (``CountedNodes``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -34,10 +34,12 @@ class Repacking:
         self._on = (
             config.gpu_placement == "binpack"
             and session.switches.node_placement
+            and session.switches.node_availability
             and config.node_score_policy is None
             and not session.working.has_pod_preferences
             and not table.shared
         )
+        self._full: dict[frozenset[ShapeInfo], FullNodes | None] = {}
 
     def all_return(self, nodes: np.ndarray, victims: Sequence[WTask]) -> bool:
         """True if victims that are placed before all others, in any order, on ``nodes`` (including their own), all find
@@ -55,20 +57,14 @@ class Repacking:
         return not (self._session.table.idle[GPUS][allowed] >= wanted[0]).any() and _no_gaps(free[GPUS], wanted)
 
     def without(self, nodes: np.ndarray, victims: Sequence[WTask], more: set[ShapeInfo]) -> CountedNodes | None:
-        """The nodes of ``nodes`` (including the victims' own) to which the victims and pods of the shapes ``more`` may go, with the victims
+        """The nodes of ``nodes``, and the victims' own, to which the victims and pods of the shapes ``more`` may go, with the victims
         gone; None if more than GPUs decides where these pods go.
         """
-        infos = {task.info for task in victims} | more
-        smallest = min(info.rows[GPUS] for info in infos)
-        freed = self._freed(nodes, victims, infos) if smallest else None
-        if freed is None:
-            return None
-        allowed, free = freed
-        idle = self._session.table.idle[:, allowed]
-        fits_now = idle[GPUS] >= smallest
-        if not _gpus_decide(infos, idle[:, fits_now]):
-            return None
-        return CountedNodes(np.where(fits_now, idle[GPUS], 0).tolist(), free[GPUS].tolist())
+        infos = frozenset({task.info for task in victims} | more)
+        full = self._full.get(infos)
+        if full is None or full.among is not nodes:
+            full = self._full[infos] = FullNodes(self._session, nodes, infos) if self._on else None
+        return None if full is None else full.without(victims)
 
     def leaves_too_little(
         self, tasks: Sequence[WTask], victims: Sequence[WTask], jobs: Sequence[Sequence[int]]
@@ -134,15 +130,75 @@ class Repacking:
         return every if bool((every == some).all()) else None
 
 
+class FullNodes:
+    """The nodes ``among`` before any victim leaves, to which pods of these shapes may go. ``None`` of the victims is counted yet, so that each set of
+    them looks at its own nodes only.
+    """
+
+    def __init__(self, session: Session, among: np.ndarray, infos: frozenset[ShapeInfo]) -> None:
+        table = session.table
+        self.among = among
+        self._index = table.index
+        masks = [node_capacity.allowed_nodes(session, info) for info in infos]
+        every, some = np.logical_and.reduce(masks), np.logical_or.reduce(masks)
+        self._smallest = min(info.rows[GPUS] for info in infos)
+        per_gpu = _per_gpu(infos) if self._smallest else {}
+        free, idle = table.free, table.idle
+        fits_now = idle[GPUS] >= self._smallest
+        # Where victims can't mend what is wrong: shapes that may go to different nodes, too little idle of something else.
+        wrong = every != some
+        others = [row for row in range(len(free)) if row not in per_gpu]
+        wrong |= (free[others] < 0).any(axis=0)
+        wrong |= fits_now & ~_enough(idle, per_gpu)
+        self._wrong = set(np.flatnonzero(wrong).tolist())
+        short = wrong | (free < 0).any(axis=0) | ~_enough(free, per_gpu)
+        self._short = set(np.flatnonzero(among & some & short).tolist())
+        self._may = every.tolist()
+        self._rows = [(row, each, free[row].tolist()) for row, each in per_gpu.items()]
+        inside = among & every
+        self._free = np.where(inside, free[GPUS], 0).tolist()
+        self._idle = np.where(inside & fits_now, idle[GPUS], 0).tolist()
+        self._numbers = dict(Counter(self._free))
+
+    def without(self, victims: Sequence[WTask]) -> CountedNodes | None:
+        """See ``Repacking.without``."""
+        if not self._smallest:
+            return None
+        freed: dict[int, dict[int, int]] = {}
+        for task in victims:
+            i = self._index.get(task.node)
+            if i is None or not self._may[i] or task.record.nominated_node:
+                return None
+            on_node = freed.get(i)
+            if on_node is None:
+                on_node = freed[i] = {}
+            for row, amount in task.info.needs:
+                on_node[row] = on_node.get(row, 0) + amount
+        if not self._short <= freed.keys() or not self._wrong.isdisjoint(freed):
+            return None
+        counted = CountedNodes(self._idle, self._free.copy(), self._numbers.copy())
+        for i, on_node in freed.items():
+            gpus = 0
+            for row, each, amounts in self._rows:
+                left = amounts[i] + on_node.get(row, 0)
+                if row == GPUS:
+                    gpus = left
+                if left < 0 or gpus * each > left * GPU:
+                    return None
+            counted.set(i, gpus)
+        return counted
+
+
 class CountedNodes:
     """The milli-GPU of nodes, in the order of their names: ``idle`` (0 where no pod fits by it), and ``free`` once all that leaves is gone."""
 
-    def __init__(self, idle: list[int], free: list[int]) -> None:
+    def __init__(self, idle: list[int], free: list[int], numbers: dict[int, int] | None = None) -> None:
+        """``numbers``: how many nodes have so much free."""
         self._idle = idle
         self._free = free
         self._with_idle = [i for i, gpus in enumerate(idle) if gpus]
-        # How many nodes have so much free: few amounts, however many nodes there are.
-        self._numbers = dict(Counter(free))
+        # Few amounts, however many nodes there are.
+        self._numbers = dict(Counter(free)) if numbers is None else numbers
 
     def place(self, pods: Sequence[int]) -> bool:
         """Place pods that want these milli-GPU where a simulation places them, all or none."""
@@ -159,8 +215,12 @@ class CountedNodes:
         return True
 
     def _give(self, i: int, gpus: int) -> None:
-        numbers, before = self._numbers, self._free[i]
-        after = self._free[i] = before + gpus
+        self.set(i, self._free[i] + gpus)
+
+    def set(self, i: int, gpus: int) -> None:
+        """Let so much be free on a node."""
+        numbers, before, after = self._numbers, self._free[i], gpus
+        self._free[i] = after
         if numbers[before] == 1:
             del numbers[before]
         else:
@@ -177,10 +237,11 @@ class CountedNodes:
     def _best(self, gpus: int) -> int | None:
         """As ``placing.score``: first where the pod fits now, then the fullest node, then the first name."""
         free = self._free
-        now = [i for i in self._with_idle if self._idle[i] >= gpus and free[i] >= gpus]
-        if now:
-            return min(now, key=free.__getitem__)
-        fullest = min((left for left in self._numbers if left >= gpus), default=None)
+        if self._with_idle:
+            now = [i for i in self._with_idle if self._idle[i] >= gpus and free[i] >= gpus]
+            if now:
+                return min(now, key=free.__getitem__)
+        fullest = min([left for left in self._numbers if left >= gpus], default=None)
         return None if fullest is None else free.index(fullest)
 
 
@@ -188,12 +249,21 @@ def _gpus_decide(infos: set[ShapeInfo], free: np.ndarray) -> bool:
     """True if a node has enough of all other resources for any of these shapes that take its GPUs. ``free``: by
     resource and node.
     """
-    most: dict[int, int] = {}
+    return bool(_enough(free, _per_gpu(infos)).all())
+
+
+def _per_gpu(infos: Iterable[ShapeInfo]) -> dict[int, int]:
+    """The most that a shape wants of each resource for each GPU, GPUs first."""
+    most = {GPUS: GPU}
     for info in infos:
         for row, amount in info.needs:
-            # The amount of the resource for each GPU.
             most[row] = max(most.get(row, 0), -(-amount * GPU // info.rows[GPUS]))
-    return all(bool((free[GPUS] * each <= free[row] * GPU).all()) for row, each in most.items())
+    return most
+
+
+def _enough(free: np.ndarray, per_gpu: Mapping[int, int]) -> np.ndarray:
+    """Where there is enough of all other resources for all GPUs: a mask."""
+    return np.logical_and.reduce([free[GPUS] * each <= free[row] * GPU for row, each in per_gpu.items()])
 
 
 def _no_gaps(free: np.ndarray, wanted: list[int]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,63 +28,75 @@ class Shortfall:
         self._nodes = nodes
         self._all_stay = all_stay
         self._pool = session.table.free.copy()
-        self._room: dict[ShapeInfo, tuple[np.ndarray, int]] = {}  # per node, and the sum over ``nodes``
+        self._room: dict[ShapeInfo, _ShapeRoom] = {}
 
     def proves_failure(self, goal: SearchGoal, victims: list[WTask]) -> bool:
-        table = self._session.table
+        index = self._session.table.index
         # Each shape is counted alone, so the count can only be too high.
-        wanted = Counter(task.info for task in goal.tasks)
+        wanted = numbers_by_shape(goal.tasks)
         if not _amounts_decide(self._session, wanted):
             return False
-        freed: dict[int, Counter[ShapeInfo]] = {}
+        freed: dict[int, dict[int, int]] = {}  # node -> row -> amount
         for task in victims:
+            info = task.info
             # ``needs`` does not contain what its claimed devices free.
-            if task.info.shape.claims:
+            if info.shape.claims:
                 return False
-            i = table.index.get(task.node)
+            i = index.get(task.node)
             if i is not None:
-                freed.setdefault(i, Counter())[task.info] += 1
-        if any(self._fitting(info, freed) < number for info, number in wanted.items()):
-            return True
+                on_node = freed.get(i)
+                if on_node is None:
+                    on_node = freed[i] = {}
+                for row, amount in info.needs:
+                    on_node[row] = on_node.get(row, 0) + amount
+        for info, number in wanted.items():
+            if self._room_of(info).with_freed(freed) < number:
+                return True
         return self._all_stay and self._stay_in_the_way(wanted, freed, [task.info for task in victims])
 
     def _stay_in_the_way(
-        self, wanted: Counter[ShapeInfo], freed: dict[int, Counter[ShapeInfo]], staying: list[ShapeInfo]
+        self, wanted: dict[ShapeInfo, int], freed: dict[int, dict[int, int]], staying: list[ShapeInfo]
     ) -> bool:
         """True if the victims, which all have to be placed again, leave too little."""
         pool = np.where(self._nodes, self._pool, 0)
-        for i, numbers in freed.items():
+        for i, on_node in freed.items():
             pool[:, i] = self._pool[:, i]
-            for leaving, number in numbers.items():
-                for row, amount in leaving.needs:
-                    pool[row, i] += number * amount
+            for row, amount in on_node.items():
+                pool[row, i] += amount
         return any(
             node_capacity.places_beside(self._session, info, pool, staying) < number for info, number in wanted.items()
         )
 
-    def _fitting(self, info: ShapeInfo, freed: dict[int, Counter[ShapeInfo]]) -> int:
-        """The most pods of a shape that fit."""
-        counts, total = self._room_of(info)
-        allowed = node_capacity.allowed_nodes(self._session, info)
-        for i, numbers in freed.items():
-            if not allowed[i]:
-                continue
-            more = {row: 0 for row, _ in info.needs}
-            for leaving, number in numbers.items():
-                for row, amount in leaving.needs:
-                    if row in more:
-                        more[row] += number * amount
-            on_node = min((int(self._pool[row, i]) + more[row]) // amount for row, amount in info.needs)
-            # ``total`` already contains what fits without the node's victims.
-            total += max(on_node, 0) - (int(counts[i]) if self._nodes[i] else 0)
-        return total
-
-    def _room_of(self, info: ShapeInfo) -> tuple[np.ndarray, int]:
-        cached = self._room.get(info)
-        if cached is None:
+    def _room_of(self, info: ShapeInfo) -> _ShapeRoom:
+        room = self._room.get(info)
+        if room is None:
             counts = node_capacity.pods_per_node(self._session, info, self._pool)
-            cached = self._room[info] = (counts, int(counts[self._nodes].sum()))
-        return cached
+            counts[~self._nodes] = 0
+            allowed = node_capacity.allowed_nodes(self._session, info)
+            rows = [(row, amount, self._pool[row].tolist()) for row, amount in info.needs]
+            room = self._room[info] = _ShapeRoom(int(counts.sum()), counts.tolist(), allowed.tolist(), rows)
+        return room
+
+
+class _ShapeRoom(NamedTuple):
+    """How many pods of a shape fit without victims: in all, and on each node where the job may go. ``allowed``: the nodes to which the shape may go;
+    ``rows``: of each resource, the amount for a pod, and what is free on each node.
+    """
+
+    total: int
+    counts: list[int]
+    allowed: list[bool]
+    rows: list[tuple[int, int, list[int]]]
+
+    def with_freed(self, freed: dict[int, dict[int, int]]) -> int:
+        """The most pods that fit once these amounts are freed, by node and resource."""
+        total = self.total
+        for i, on_node in freed.items():
+            if self.allowed[i]:
+                fitting = min([(free[i] + on_node.get(row, 0)) // amount for row, amount, free in self.rows])
+                # ``total`` already contains what fits without the node's victims.
+                total += (fitting if fitting > 0 else 0) - self.counts[i]
+        return total
 
 
 class RemainingRoom:
@@ -129,6 +142,14 @@ class RemainingRoom:
                     on_node = min(max(left, 0) // amount for left, amount in free)
                     self._totals[info] += on_node - counts[i]
                     counts[i] = on_node
+
+
+def numbers_by_shape(tasks: Iterable[WTask]) -> dict[ShapeInfo, int]:
+    """How many tasks there are of each shape."""
+    numbers: dict[ShapeInfo, int] = {}
+    for task in tasks:
+        numbers[task.info] = numbers.get(task.info, 0) + 1
+    return numbers
 
 
 def _amounts_decide(session: Session, wanted: Iterable[ShapeInfo]) -> bool:

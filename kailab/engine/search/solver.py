@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,8 @@ class Solution(NamedTuple):
 
 class Solver:
     """One search. ``pick`` selects the jobs that may be victims; ``valid`` is the final check of a solution. ``surely_invalid``: True for a set of victims that
-    ``valid`` would refuse wherever its victims find other places.
+    ``valid`` would refuse wherever its victims find other places. ``refuses_loss``: True if ``valid`` would refuse it once exactly these jobs have lost
+    their pods, and all others of its victims have places.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Solver:
         valid: Callable[[VictimSet], bool],
         bounds: SearchBounds,
         surely_invalid: Callable[[VictimSet], bool] | None = None,
+        refuses_loss: Callable[[VictimSet, list[Job]], bool] | None = None,
     ) -> None:
         self.session = session
         self.allocator = allocator
@@ -80,6 +83,7 @@ class Solver:
         self._queues = queues
         self._valid = valid
         self._surely_invalid = surely_invalid
+        self._refuses_loss = refuses_loss
         self._failed: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()
         self._nodes = self._feasible_nodes()
         self._shortfall: Shortfall | None = None  # set after the first failed simulation
@@ -303,9 +307,10 @@ class Solver:
         if self._shortfall is None or self._victims_first is None or self._every_step:
             return False
         goal = victim_set.goal
+        refuses = None if self._refuses_loss is None else partial(self._refuses_loss, victim_set)
         return (
             self._shortfall.proves_failure(goal, victims)
-            or self._victims_first.proves_failure(goal, victims)
+            or self._victims_first.proves_failure(goal, victims, refuses)
             or (self._surely_invalid is not None and self._surely_invalid(victim_set) and self._traceless(victim_set))
         )
 

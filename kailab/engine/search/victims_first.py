@@ -10,32 +10,32 @@ for the job. Two conditions prove that without changing a node:
   more room than before: if victims and job are pods of one shape (each takes exactly one place), if all victims are of
   one node and fit on no other, or if packing them leaves no gaps (``Repacking``).
 
-Where these do not hold and only GPUs decide, the victims are served in their order on counts of GPUs
-(``CountedNodes``), until the job has its turn or its room is gone.
+Where only GPUs decide, the job and the victims are served in their order on counts of GPUs (``CountedNodes``). That shows
+whether the job finds room, and which victims find none: the action may refuse to lose them.
 
 If counting cannot decide (victims that share devices, claims, rules between pods), the set of victims is simulated.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from heapq import merge
-from itertools import accumulate, takewhile
-from operator import attrgetter, itemgetter
+from itertools import takewhile
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from kailab.engine.placing import node_capacity
 from kailab.engine.placing.allocation import confined
+from kailab.engine.queueing.capacity import over_limit
 from kailab.engine.queueing.jobqueue import OrderKey
 from kailab.engine.queueing.order import NOTHING, Measure, measure
 from kailab.engine.search.repacking import CountedNodes, Repacking
 from kailab.engine.search.search_goal import SearchGoal
+from kailab.engine.search.shortfall import numbers_by_shape
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ALLOCATED, GPU
 from kailab.engine.working.layout import GPUS
@@ -56,16 +56,35 @@ class _WholeJob(NamedTuple):
     pods: list[int]
 
 
+class _Served(NamedTuple):
+    """What a simulation would end with. ``placed``: whether the job finds room; ``lost``: its victims that find none, if it does."""
+
+    placed: bool
+    lost: list[Job]
+
+
+class _Line(NamedTuple):
+    """The waiting jobs of a queue in their order, without the one that is searched for: their keys, and what they want."""
+
+    keys: list[OrderKey]
+    wanted: list[Amounts]
+
+
+class _Turn(NamedTuple):
+    """A job to place. ``wanted``: what it and the waiting jobs between it and the one before it want, each once."""
+
+    whole: _WholeJob
+    wanted: frozenset[Amounts]
+
+
 @dataclass
 class _QueueTurns:
-    """A queue with evicted jobs. ``next``: its waiting or evicted job that has its turn next; ``later``: those after it.
-    ``evicted``: how many of them are evicted ones. ``allocated``: what it holds now.
+    """A queue with jobs to place, ``turns``, the next one last. ``allocated``: what it holds now. ``measure``: the largest on the way to the next
+    turn. Jobs that wait change nothing when they have theirs, so it comes as soon as that is the smallest of all queues.
     """
 
     queue: WQueue
-    next: Job
-    later: Iterator[Job]
-    evicted: int
+    turns: list[_Turn]
     allocated: Amounts
     measure: Measure
 
@@ -86,20 +105,29 @@ class VictimsFirstBound:
             and not session.table.numa
         )
         self._repacking = Repacking(session)
-        self._jobs: dict[Job, _WholeJob | None] = {}
+        # They stay the same for all searches until a statement is decided.
+        self._jobs: dict[Job, _WholeJob | None] = session.until_commit.setdefault("whole jobs", {})
         self._room: dict[ShapeInfo, np.ndarray] = {}
-        self._waiting: dict[WQueue, tuple[list[tuple[object, ...]], list[Amounts]]] = {}
+        self._lines: dict[WQueue, _Line] = session.until_commit.setdefault("lines", {})
+        self._own_line: dict[WQueue, _Line] = {}
+        self._between: dict[tuple[WQueue, int, int], frozenset[Amounts]] = {}
         self._measures: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
-        self._turn_keys: dict[Job, OrderKey] = {}
+        self._turn_keys: dict[Job, OrderKey] = session.until_commit.setdefault("turn keys", {})
+        self._order_key: OrderKey | None = None
         self._mine: dict[Amounts, Measure] = {}
         self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
-    def proves_failure(self, goal: SearchGoal, victims: list[WTask]) -> bool:
+    def proves_failure(
+        self, goal: SearchGoal, victims: list[WTask], refuses: Callable[[list[Job]], bool] | None = None
+    ) -> bool:
+        """True if a simulation with these victims surely fails. ``refuses``: whether the action would refuse to lose these of the victims' jobs."""
         jobs = self._jobs_by_amounts(goal, victims)
-        return jobs is not None and (
-            (self._before_job(goal, jobs) and self._take_as_much(goal, victims, jobs))
-            or self._too_little_left(goal, victims, jobs)
-        )
+        if jobs is None:
+            return False
+        served = self._served(goal, victims, jobs)
+        if served is not None:
+            return not served.placed or (refuses is not None and refuses(served.lost))
+        return self._before_job(goal, jobs) and self._take_as_much(goal, victims, jobs)
 
     def rules_out(self, tasks: list[WTask], victims: list[WTask]) -> bool:
         """True if no set of victims for these tasks can work, whichever of the victims go: a proof for all of them holds for
@@ -140,7 +168,7 @@ class VictimsFirstBound:
         assert mine is not None
         if jobs is None or any(
             # Only siblings are compared with each other by their own measures.
-            queue is mine or queue.parent is not mine.parent or not queue.leaf
+            queue.parent is not mine.parent or not queue.leaf
             # A victim that its queue would refuse now leaves its place to others.
             or _over_limit(queue, held)
             for queue, held in {(job.queue, job.held) for job in jobs}
@@ -150,14 +178,16 @@ class VictimsFirstBound:
 
     def _whole_jobs(self, victims: list[WTask]) -> list[_WholeJob] | None:
         """The victims' jobs; None if one of them is not evicted as a whole, or is placed by more than amounts."""
-        numbers = Counter(task.job for task in victims)
-        whole_jobs = []
+        numbers: dict[Job, int] = {}
+        for task in victims:
+            assert task.job is not None
+            numbers[task.job] = numbers.get(task.job, 0) + 1
+        known, whole_jobs = self._jobs, []
         for job, number in numbers.items():
-            assert job is not None
-            if job not in self._jobs:
-                self._jobs[job] = self._as_whole_job(job)
-            whole = self._jobs[job]
-            if whole is None or number != len(job.tasks):
+            if job not in known:
+                known[job] = self._as_whole_job(job)
+            whole = known[job]
+            if whole is None or number != len(whole.pods):
                 return None
             whole_jobs.append(whole)
         return whole_jobs
@@ -231,62 +261,109 @@ class VictimsFirstBound:
 
     def _too_little_left(self, goal: SearchGoal, victims: list[WTask], jobs: list[_WholeJob]) -> bool:
         """True if the job does not fit once those victims have been served that come before it."""
-        wanted = Counter(task.info for task in goal.tasks)
+        served = self._served(goal, victims, jobs)
+        return served is not None and not served.placed
+
+    def _served(self, goal: SearchGoal, victims: list[WTask], jobs: list[_WholeJob]) -> _Served | None:
+        """Serve the job and the evicted jobs in their order on counts of GPUs; None if the order or a place is not certain."""
+        wanted = numbers_by_shape(goal.tasks)
         # A score may read what other jobs and queues hold, which changes while victims are served.
         if not all(info.plain for info in wanted) or self._session.config.weighted_order is not None:
-            return False
-        nodes = self._repacking.without(goal.nodes_after(self._session.table, victims), victims, set(wanted))
-        return nodes is not None and self._served_in_turn(goal, jobs, nodes, wanted)
+            return None
+        nodes = self._repacking.without(goal.nodes, victims, set(wanted))
+        return None if nodes is None else self._served_in_turn(goal, jobs, nodes, wanted)
 
     def _served_in_turn(
-        self, goal: SearchGoal, jobs: list[_WholeJob], nodes: CountedNodes, wanted: Counter[ShapeInfo]
-    ) -> bool:
-        """Place the evicted jobs on ``nodes``, as far as they fit, in their order. True if there is too little room for
-        ``wanted`` before the job has its turn; False if there is enough, or the order is not certain.
-        """
-        evicted = {whole.job: whole for whole in jobs}
-        # Its queue holds the same until the job is served, so one comparison stands for all its turns up to there.
-        mine = self._measure_of_job(goal)
-        queues = self._evicted_by_queue(jobs, evicted)
+        self, goal: SearchGoal, jobs: list[_WholeJob], nodes: CountedNodes, wanted: dict[ShapeInfo, int]
+    ) -> _Served | None:
+        queues = self._turns_by_queue([*jobs, self._as_placed(goal)])
+        placed, lost = False, list[Job]()
         while queues:
-            first = min(queues, key=attrgetter("measure"))
+            first, tied = queues[0], False
+            for each in queues[1:]:
+                if each.measure < first.measure:
+                    first, tied = each, False
+                elif each.measure == first.measure:
+                    tied = True
             # Other things decide between queues of one measure.
-            if first.measure >= mine or any(each.measure == first.measure for each in queues if each is not first):
-                return False
-            whole_job = evicted.get(first.next)
-            if whole_job is not None:
-                if nodes.place(whole_job.pods):
-                    # Room only shrinks from here on.
-                    if _too_few(nodes, wanted):
-                        return True
-                    first.allocated = _more(first.allocated, whole_job.held)
-                first.evicted -= 1
-                if not first.evicted:
-                    queues.remove(first)
-                    continue
-            first.next = next(first.later)
-            first.measure = self._measure(first.queue, first.allocated, self._wanted(first.next, evicted))
-        return _too_few(nodes, wanted)
+            if tied:
+                return None
+            whole = first.turns.pop().whole
+            if nodes.place(whole.pods):
+                first.allocated = _more(first.allocated, whole.held)
+                if whole.job is goal.job:
+                    if not self._certain_after(goal):
+                        return None
+                    placed = True
+                # Room only shrinks from here on.
+                elif not placed and _too_few(nodes, wanted):
+                    return _Served(False, [])
+            elif whole.job is goal.job:
+                return _Served(False, [])
+            else:
+                lost.append(whole.job)
+            if first.turns:
+                first.measure = self._measure_on_way(first.queue, first.allocated, first.turns[-1])
+            else:
+                queues.remove(first)
+        return _Served(placed, lost)
 
-    def _evicted_by_queue(self, jobs: list[_WholeJob], evicted: dict[Job, _WholeJob]) -> list[_QueueTurns]:
-        by_queue: dict[WQueue, list[tuple[OrderKey, Job]]] = {}
-        for whole in jobs:
-            by_queue.setdefault(whole.queue, []).append((self._turn_key(whole), whole.job))
+    def _as_placed(self, goal: SearchGoal) -> _WholeJob:
+        """The job with the tasks that are tried."""
+        session, queue = self._session, self._queue
+        assert queue is not None
+        if self._order_key is None:
+            self._order_key = goal.job.order_key()
+        wanted = session.wants(goal.tasks, session.table.min_gpu_memory)
+        pods = [task.info.rows[GPUS] for task in goal.tasks]
+        return _WholeJob(goal.job, queue, held=wanted, wanted=wanted, key=self._order_key, pods=pods)
+
+    def _certain_after(self, goal: SearchGoal) -> bool:
+        """True if it is certain where the job was placed, and no limit that it counts for refuses a victim from then on."""
+        job, queue = goal.job, self._queue
+        assert queue is not None
+        wanted = self._session.wants(goal.tasks, self._session.table.max_gpu_memory)
+        return (
+            len(job.podsets) == 1
+            and not confined(job.root)
+            and not any(task.record.nominated_node or task.vacated for task in goal.tasks)
+            and over_limit(queue, wanted) is None
+        )
+
+    def _turns_by_queue(self, to_place: list[_WholeJob]) -> list[_QueueTurns]:
+        by_queue: dict[WQueue, list[tuple[OrderKey, _WholeJob]]] = {}
+        for whole in to_place:
+            by_queue.setdefault(whole.queue, []).append((self._turn_key(whole), whole))
         queues = []
         for queue, mine in by_queue.items():
-            waiting = (entry for entry in self._session.waiting.lists.get(queue.name, ()) if entry[1] not in evicted)
-            # Those that wait are not placed, but decide by what they want when the queue has its turn. Most have none
-            # before the last evicted job.
-            turns = (job for _, job in merge(waiting, sorted(mine, key=itemgetter(0)), key=itemgetter(0)))
-            allocated = _less(queue.allocated, *(evicted[job].held for _, job in mine))
-            first = next(turns)
-            measured = self._measure(queue, allocated, self._wanted(first, evicted))
-            queues.append(_QueueTurns(queue, first, turns, len(mine), allocated, measured))
+            mine.sort(key=itemgetter(0))
+            keys, turns, passed = self._line(queue).keys, [], 0
+            for key, whole in mine:
+                # Most have no waiting job before them.
+                place = bisect_left(keys, key, passed) if passed < len(keys) and keys[passed] < key else passed
+                turns.append(_Turn(whole, self._wanted_between(queue, passed, place) | {whole.wanted}))
+                passed = place
+            turns.reverse()
+            allocated = _less(queue.allocated, *(whole.held for _, whole in mine if whole.job is not self._job))
+            queues.append(_QueueTurns(queue, turns, allocated, self._measure_on_way(queue, allocated, turns[-1])))
         return queues
 
+    def _wanted_between(self, queue: WQueue, begin: int, end: int) -> frozenset[Amounts]:
+        """What the waiting jobs at these places of a queue want, each once."""
+        if begin == end:
+            return frozenset()
+        key = queue, begin, end
+        wanted = self._between.get(key)
+        if wanted is None:
+            wanted = self._between[key] = frozenset(self._line(queue).wanted[begin:end])
+        return wanted
+
+    def _measure_on_way(self, queue: WQueue, allocated: Amounts, turn: _Turn) -> Measure:
+        return max([self._measure(queue, allocated, wanted) for wanted in turn.wanted])
+
     def _turn_key(self, whole: _WholeJob) -> OrderKey:
-        """The order key of a job once all its pods are evicted."""
-        if self._session.ranking is None:
+        """The order key of a job once all its pods are evicted, and of the job for which they are, as it is."""
+        if self._session.ranking is None or whole.job is self._job:
             return whole.key
         key = self._turn_keys.get(whole.job)
         if key is None:
@@ -297,9 +374,6 @@ class VictimsFirstBound:
             key = self._turn_keys[whole.job] = whole.job.order_key()
             session.undo(mark)
         return key
-
-    def _wanted(self, job: Job, evicted: dict[Job, _WholeJob]) -> Amounts:
-        return evicted[job].wanted if job in evicted else self._session.wanted(job)
 
     def _only_node(self, victims: list[WTask]) -> int | None:
         """The node of all victims if each surely finds its place there again, else None."""
@@ -329,6 +403,9 @@ class VictimsFirstBound:
             by_queue.setdefault(job.queue, []).append(job)
         first = self._measure_of_job(goal)
         for queue, members in by_queue.items():
+            # It is compared by its own measure here.
+            if queue is self._queue:
+                return False
             held = {job.held for job in members}
             most = self._most_wanted(queue, members)
             # While one of them has no place, its queue holds at most what it holds now without that one.
@@ -355,21 +432,27 @@ class VictimsFirstBound:
 
     def _most_wanted(self, queue: WQueue, jobs: list[_WholeJob]) -> Amounts:
         """The largest amounts, resource by resource, of jobs that may be the queue's next before its last victim is."""
-        session = self._session
-        known = self._waiting.get(queue)
-        if known is None:
-            entries = session.waiting.lists.get(queue.name, [])
-            wants = accumulate((session.wanted(job) for _, job in entries), _larger)
-            known = self._waiting[queue] = ([key for key, _ in entries], list(wants))
-        keys, most = known
+        keys, waiting = self._line(queue)
         # A configured order may rank an evicted job anywhere, so each waiting job may come first.
         before = len(keys)
-        if session.ranking is None:
+        if self._session.ranking is None:
             before = bisect_right(keys, max(job.key for job in jobs))
-        largest = most[before - 1] if before else NOTHING
+        largest = NOTHING
+        for wanted in set(waiting[:before]):
+            largest = _larger(largest, wanted)
         for wanted in {job.wanted for job in jobs}:
             largest = _larger(largest, wanted)
         return largest
+
+    def _line(self, queue: WQueue) -> _Line:
+        # Lines of other queues are the same for all searches too.
+        lines = self._own_line if queue is self._queue else self._lines
+        line = lines.get(queue)
+        if line is None:
+            session = self._session
+            entries = [entry for entry in session.waiting.lists.get(queue.name, ()) if entry[1] is not self._job]
+            line = lines[queue] = _Line([key for key, _ in entries], [session.wanted(job) for _, job in entries])
+        return line
 
     def _measure(self, queue: WQueue, allocated: Amounts, wanted: Amounts) -> Measure:
         key = queue, allocated, wanted
@@ -381,7 +464,7 @@ class VictimsFirstBound:
         return result
 
 
-def _too_few(nodes: CountedNodes, wanted: Counter[ShapeInfo]) -> bool:
+def _too_few(nodes: CountedNodes, wanted: dict[ShapeInfo, int]) -> bool:
     return any(nodes.places(info.rows[GPUS]) < number for info, number in wanted.items())
 
 
