@@ -45,12 +45,23 @@ def _of_all_victims(session, job, pick, queues, lists, *given, **options):
     return SearchBounds(session, job, pick, queues, session.victims.lists, *given, **options)
 
 
+class _Forgetful(dict):
+    def get(self, key, default=None):
+        return default
+
+
+def _gathers_anew(solver, *given, begin=Solver.__init__):
+    begin(solver, *given)
+    solver._orders = _Forgetful()
+
+
 def the_long_way(working, config):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Placer, "_repeat", lambda *_: None)
         patch.setattr(Placer, "may_fit", lambda *_: True)
         patch.setattr(NodeTable, "move", _taken_away_and_added)
         patch.setattr(Solver, "_repeats", lambda *_: False)
+        patch.setattr(Solver, "__init__", _gathers_anew)
         patch.setattr(VictimsFirstBound, "proves_failure", lambda *_: False)
         patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
         patch.setattr(RemainingRoom, "too_little", lambda *_: False)

@@ -5,7 +5,7 @@ Source: KAI's podgroup_info eviction order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from kailab.engine.queueing.order import member_key
@@ -64,7 +64,7 @@ class Victim:
             assert task.podset is not None
             self.remaining[task.podset].remove(task)
 
-    def without(self, uids: set[str]) -> Victim:
+    def without(self, uids: Set[str]) -> Victim:
         return Victim(
             self.job, {podset: [t for t in tasks if t.uid not in uids] for podset, tasks in self.remaining.items()}
         )

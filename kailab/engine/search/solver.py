@@ -24,7 +24,7 @@ from kailab.engine.queueing.victims import Victim, held_by
 from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.search.shortfall import RemainingRoom, Shortfall
-from kailab.engine.search.victim_sets import GatheredVictims, VictimSet, multi_node, node_local
+from kailab.engine.search.victim_sets import GatheredVictims, VictimOrder, VictimSet, multi_node, node_local
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ACTIVE, Status
@@ -85,6 +85,7 @@ class Solver:
         self._surely_invalid = surely_invalid
         self._refuses_loss = refuses_loss
         self._failed: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()
+        self._orders: dict[frozenset[str], VictimOrder] = {}  # by the uids of the recorded victims
         self._nodes = self._feasible_nodes()
         self._shortfall: Shortfall | None = None  # set after the first failed simulation
         self._victims_first: VictimsFirstBound | None = None  # set at the same time
@@ -128,6 +129,7 @@ class Solver:
         finally:
             # It calls back, so it and the search would hold each other.
             self._accumulation = None
+            self._orders.clear()
 
     def _first_solution(self, tasks: list[WTask]) -> bool:
         for plugin in self.session.switches.generators:
@@ -164,9 +166,10 @@ class Solver:
         mark = session.mark()
         used = self.job.used
         stands = False
+        failed_with: list[VictimBatch] | None = None  # the victims recorded when all tasks were tried in vain
 
         def possible(k: int) -> bool:
-            nonlocal recorded, stands
+            nonlocal recorded, stands, failed_with
             solution = self._probe(generator, tasks[:k], recorded)
             # If every victim unit is needed, the try of the whole job would only repeat this one.
             stands = False
@@ -178,9 +181,14 @@ class Solver:
             if solution is not None:
                 recorded = solution.victims
                 self.found = True
+            elif k == count:
+                failed_with = recorded
             return solution is not None
 
         if _largest(count, possible) == 0:
+            return False
+        # One more try would propose the same sets once more, and leave out all of them.
+        if failed_with is recorded and self._effort >= PATIENCE and not self._every_step:
             return False
         if not stands and self._probe(generator, tasks, recorded) is None:
             session.undo(mark)
@@ -239,7 +247,12 @@ class Solver:
     def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[VictimBatch]) -> Solution | None:
         """The first set of victims that works, which is then in the journal, or None."""
         goal = SearchGoal(self.job, tasks, self._nodes)
-        accumulation = GatheredVictims(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
+        uids = frozenset(task.uid for batch in recorded for task in batch.tasks)
+        # With KAI's faults imitated, a simulation may leave a state in which another order would be found.
+        order = None if self._every_step else self._orders.get(uids)
+        if order is None:
+            order = self._orders[uids] = VictimOrder(self.session, self._victim_queue(), uids)
+        accumulation = GatheredVictims(self.session, goal, recorded, order, lambda: self._spend(1))
         self._accumulation = accumulation
         for victim_set in generator(accumulation):
             # Both generators, and tries of equally many tasks, propose the same victims; repeating a simulation would

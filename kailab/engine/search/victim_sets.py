@@ -53,6 +53,49 @@ class VictimSet(NamedTuple):
         )
 
 
+class VictimOrder:
+    """The units of victims of one search in the order in which they go, without recorded ones. Tries with the same recorded victims, each of which
+    begins in the same state, share it.
+    """
+
+    def __init__(self, session: Session, queue: JobQueue[Job | Victim], recorded: frozenset[str]) -> None:
+        """``recorded``: the uids of the recorded victims."""
+        self._session, self._queue, self._recorded = session, queue, recorded
+        self._units: list[VictimBatch] = []
+
+    def unit(self, number: int) -> VictimBatch | None:
+        """The unit with this number, counted from 0 and asked for in turn; None if there are no more."""
+        units = self._units
+        if number == len(units):
+            unit = self._next()
+            if unit is None:
+                return None
+            units.append(unit)
+        return units[number]
+
+    def _next(self) -> VictimBatch | None:
+        while not self._queue.empty:
+            item = self._queue.pop()
+            victim = item if isinstance(item, Victim) else Victim(item)
+            tasks = victim.next()
+            queue = self._session.queue_of(victim.job)
+            assert queue is not None
+            # A unit with a recorded victim is not new (KAI: addNextPotentialVictims). The rest of its job comes up once
+            # more without these victims.
+            if any(task.uid in self._recorded for task in tasks):
+                rest = victim.without(self._recorded)
+                if rest.count:
+                    self._queue.push(queue, rest.key(), rest)
+                continue
+            # The rest returns to the order at its new position, because another queue may come next.
+            more = victim is item or len(tasks) < self._session.active_tasks(victim.job)
+            victim.drop(tasks)
+            if victim.count and more:
+                self._queue.push(queue, victim.key(), victim)
+            return VictimBatch(victim.job, tasks)
+        return None
+
+
 class GatheredVictims:
     """The victims gathered so far for one goal."""
 
@@ -61,16 +104,16 @@ class GatheredVictims:
         session: Session,
         goal: SearchGoal,
         recorded: list[VictimBatch],
-        queue: JobQueue[Job | Victim],
+        order: VictimOrder,
         on_advance: Callable[[], None],
     ) -> None:
         self.session = session
         self.goal = goal
         self.recorded = recorded
         self.batches: list[VictimBatch] = []
-        self._queue = queue
+        self._order = order
+        self._advanced = 0
         self._on_advance = on_advance
-        self._recorded_uids = {task.uid for batch in recorded for task in batch.tasks}
         self._filters = Filters(session, goal, recorded)
         self.jobs_on: dict[str, dict[str, None]] = {}  # node -> jobs with an added victim there, in order
         self._by_job: dict[str, list[list[WTask]]] = {}  # the units of each job
@@ -90,34 +133,20 @@ class GatheredVictims:
     def advance(self) -> bool:
         """Add the next unit. Returns False if none is left."""
         self._on_advance()
-        while not self._queue.empty:
-            item = self._queue.pop()
-            victim = item if isinstance(item, Victim) else Victim(item)
-            tasks = victim.next()
-            queue = self.session.queue_of(victim.job)
-            assert queue is not None
-            # A unit with a recorded victim is not new (KAI: addNextPotentialVictims). The rest of its job comes up once
-            # more without these victims.
-            if any(task.uid in self._recorded_uids for task in tasks):
-                rest = victim.without(self._recorded_uids)
-                if rest.count:
-                    self._queue.push(queue, rest.key(), rest)
-                continue
-            # The rest returns to the order at its new position, because another queue may come next.
-            more = victim is item or len(tasks) < self.session.active_tasks(victim.job)
-            victim.drop(tasks)
-            if victim.count and more:
-                self._queue.push(queue, victim.key(), victim)
-            if tasks:
-                self.batches.append(VictimBatch(victim.job, tasks))
-                uid = victim.job.uid
-                self._by_job.setdefault(uid, []).append(tasks)
-                for task in tasks:
-                    self.jobs_on.setdefault(task.node, {})[uid] = None
-                # The filters check all gathered victims; the generators propose parts of them.
-                self._filters.add(tasks)
-            return True
-        return False
+        unit = self._order.unit(self._advanced)
+        if unit is None:
+            return False
+        self._advanced += 1
+        tasks = unit.tasks
+        if tasks:
+            self.batches.append(unit)
+            uid = unit.job.uid
+            self._by_job.setdefault(uid, []).append(tasks)
+            for task in tasks:
+                self.jobs_on.setdefault(task.node, {})[uid] = None
+            # The filters check all gathered victims; the generators propose parts of them.
+            self._filters.add(tasks)
+        return True
 
     def victim_set(self, extra: list[VictimBatch]) -> VictimSet:
         """A set of gathered units."""
