@@ -28,6 +28,7 @@ class LowestNewest:
         self._home = session.queue_of(job)
         self._wanted = session.wanted(job)
         self._taken: dict[str, list[int]] = {}
+        self._parted: dict[str, tuple[WQueue, WQueue]] = {}
 
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
         """A victim of this queue was popped (sign 1), or the rest of it pushed back (-1)."""
@@ -52,7 +53,10 @@ class LowestNewest:
         # Within a queue, shares are not compared.
         if home is None or queue is None or home is queue:
             return True
-        mine, theirs = self._tree.diverging_ancestors(home, queue)
+        parted = self._parted.get(queue.name)
+        if parted is None:
+            parted = self._parted[queue.name] = self._tree.diverging_ancestors(home, queue)
+        mine, theirs = parted
         if mine is theirs:
             return True
         given = self._taken.get(theirs.name, (0, 0, 0))
