@@ -137,6 +137,7 @@ class Lab:
 
     @cached_property
     def under_test(self) -> SchedulerUnderTest:
+        """The scheduler under test."""
         return self.spec.under_test
 
     @property

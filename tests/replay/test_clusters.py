@@ -8,11 +8,12 @@ import json
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from kailab.engine import Dispatch, register_policy
 from kailab.errors import InputError, PolicyError
 from kailab.replay import tables
-from kailab.replay.clusters.figures import as_json, figures
+from kailab.replay.clusters.figures import figures
 from kailab.replay.clusters.journeys import cluster_timeline_rows, dispatched_job_rows
 from kailab.replay.clusters.replica import seconds_until_room
 from kailab.replay.fleets import replay_fleet
@@ -155,7 +156,7 @@ def test_the_same_files_give_the_same_tables(trace_file, tmp_path) -> None:
     first, second = (dispatched(path, clusters) for _ in range(2))
     assert list(dispatched_job_rows(first)) == list(dispatched_job_rows(second))
     assert list(cluster_timeline_rows(first)) == list(cluster_timeline_rows(second))
-    assert json.dumps(as_json(figures(first))) == json.dumps(as_json(figures(second)))
+    assert json.dumps(to_builtins(figures(first))) == json.dumps(to_builtins(figures(second)))
 
 
 def test_what_does_not_balance_is_noticed(trace_file, tmp_path) -> None:

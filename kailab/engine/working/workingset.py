@@ -505,6 +505,7 @@ class WorkingSet:
         return foreseen
 
     def some_wait(self) -> bool:
+        """True if some job waits."""
         self.settle_indexes()
         return bool(self.waiting.classes)
 
