@@ -40,12 +40,13 @@ DEEPEST = 6
 """The most causes that are removed one after the other."""
 
 
-ENDING = frozenset({
+END_WITH_OTHER_WORK = frozenset({
     CauseCode.NOT_ENOUGH_GPUS, CauseCode.NOT_ENOUGH_RESOURCES, CauseCode.NOT_ENOUGH_CPU, CauseCode.NOT_ENOUGH_MEMORY,
     CauseCode.NO_POD_SLOTS, CauseCode.FRAGMENTED, CauseCode.NO_DOMAIN_FREE, CauseCode.FAIR_SHARE_REACHED,
     CauseCode.VICTIMS_PROTECTED, CauseCode.VICTIMS_WITHIN_QUOTA, CauseCode.VICTIMS_NON_PREEMPTIBLE, CauseCode.BEHIND_OTHERS,
 })  # fmt: skip
-"""Causes that end when other work ends. While other work runs, such a cause can't justify the verdict ``never``."""
+"""Causes that end when other work ends. While other work runs, such a cause can't justify the verdict ``never``. The judge keeps its own list
+(``CauseKind.ending`` is what it judges); a cause that ends with time alone is not in it."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,12 @@ def _verdict(case: _SituationCase) -> Iterator[tuple[str, str]]:
             yield "verdict", "running, and pods of it wait"
     else:
         runs = case.truth.runs_alone_in_fork(work) or case.truth.runs_within_a_day(work)
-        if verdict == Verdict.NEVER and not runs and case.answer.cause and case.answer.cause.code in ENDING:
+        if (
+            verdict == Verdict.NEVER
+            and not runs
+            and case.answer.cause
+            and case.answer.cause.code in END_WITH_OTHER_WORK
+        ):
             yield from _never(case)
         if runs and verdict == Verdict.NEVER:
             yield "verdict", "never, and it runs once the others have gone or a day has passed"

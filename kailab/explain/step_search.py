@@ -291,7 +291,7 @@ class StepTries:
 
     def __init__(self, context: QuestionContext, everything: bool = False) -> None:
         pods = len(context.picture.pods)
-        self.filtered, self.slow = pods >= FILTERED_FROM, pods >= SLOW_FROM
+        self.many_pods, self.slow = pods >= FILTERED_FROM, pods >= SLOW_FROM
         self._asks_engine = is_large(pods, len(context.nodes))
         self.budget = context.budget
         self.budget.begin(pods, everything)
@@ -326,10 +326,10 @@ class StepTries:
         return part
 
     def _first_that_works(self, context: QuestionContext, family: ProposalFamily) -> StepCandidate | None:
-        filtered = self._asks_engine and engine_can_judge(family)
-        if family.grows and len(family.proposals) > 1 and not (filtered and self.filtered):
-            return self._by_halving(context, family.proposals, filtered)
-        for proposal in promising_proposals(context, family) if filtered else family.proposals:
+        engine_filters = self._asks_engine and engine_can_judge(family)
+        if family.grows and len(family.proposals) > 1 and not (engine_filters and self.many_pods):
+            return self._by_halving(context, family.proposals, engine_filters)
+        for proposal in promising_proposals(context, family) if engine_filters else family.proposals:
             if (tried := self.try_proposal(context, proposal)) is not None or self.budget.used_up:
                 return tried
         return None
@@ -362,12 +362,12 @@ class StepTries:
         carry_out(copy, changes, together=self._asks_engine, between=self.budget.check)
 
     def _by_halving(
-        self, context: QuestionContext, proposals: Sequence[Proposal], filtered: bool
+        self, context: QuestionContext, proposals: Sequence[Proposal], engine_filters: bool
     ) -> StepCandidate | None:
-        """The smallest proposal that works. ``filtered``: begin with the one that the engine takes for the smallest."""
+        """The smallest proposal that works. ``engine_filters``: begin with the one that the engine takes for the smallest."""
         low, high = 0, len(proposals) - 1
         begin = high
-        if filtered and (smallest := _smallest(context, proposals)) is not None:
+        if engine_filters and (smallest := _smallest(context, proposals)) is not None:
             begin = proposals.index(smallest)
         best = self.try_proposal(context, proposals[begin])
         if best is not None:
@@ -551,7 +551,7 @@ def search_steps(
         for candidate in _step_candidates(context, tries, agenda):
             if candidate is not None and candidate.outcome is None:
                 enough -= 1
-                if not tries.filtered:
+                if not tries.many_pods:
                     corrections.append(candidate)
                     continue
                 yield candidate.step
@@ -564,7 +564,7 @@ def search_steps(
             if number >= enough:
                 break
             ready = _steps_to_yield(held, agenda)
-            yield from (working.step for working in (*(corrections if ready else ()), *ready))
+            yield from (candidate.step for candidate in (*(corrections if ready else ()), *ready))
             if ready:
                 corrections.clear()
         if not number and causes and (everything or not tries.slow):
@@ -575,9 +575,9 @@ def search_steps(
     if not number:
         held = held or _steps_for_parts(context, tries)[:enough]
     # A pair of changes may begin with the correction.
-    begun = [working.proposal.first.changes for working in held if working.proposal.first is not None]
+    begun = [candidate.proposal.first.changes for candidate in held if candidate.proposal.first is not None]
     yield from (correction.step for correction in corrections if correction.proposal.changes not in begun)
-    yield from (working.step for working in held)
+    yield from (candidate.step for candidate in held)
 
 
 class _Agenda:
@@ -633,13 +633,13 @@ def _steps_to_yield(held: list[StepCandidate], agenda: _Agenda) -> list[StepCand
     held.sort(key=_order)
     least = agenda.least_disturbance()
     first = None if least is None else (least.is_unsafe, False, False, least)
-    ready = [working for working in held if first is None or _order(working) <= first]
+    ready = [candidate for candidate in held if first is None or _order(candidate) <= first]
     del held[: len(ready)]
     return ready
 
 
 def _wanted_steps(tries: StepTries, everything: bool) -> int:
-    if not tries.filtered:
+    if not tries.many_pods:
         return MOST_STEPS
     return 1 if tries.slow and not everything else 2
 
@@ -662,7 +662,7 @@ def _step_candidates(context: QuestionContext, tries: StepTries, agenda: _Agenda
             return
         found: Counter[int] = Counter()
         for number, family in agenda.begin(context, cause):
-            if family.corrects and tries.filtered:
+            if family.corrects and tries.many_pods:
                 # What it corrects needs no try, which takes long in a large lab.
                 budget.known -= 1
                 yield _untried(family)
@@ -674,18 +674,18 @@ def _step_candidates(context: QuestionContext, tries: StepTries, agenda: _Agenda
                 budget.skip()
                 return
             budget.report(family.proposals[0].do)
-            working = tries.first_that_works(context, family)
+            candidate = tries.first_that_works(context, family)
             if budget.stopped is None:
                 budget.tried += 1
-            if working is not None:
-                working = working._replace(corrects=bool(family.corrects))
+            if candidate is not None:
+                candidate = candidate._replace(corrects=bool(family.corrects))
                 has_step = True
                 found[number] += 1
             elif family.corrects and budget.stopped is None:
-                working = StepCandidate(
+                candidate = StepCandidate(
                     family.proposals[0], None, f"{family.corrects}; tried on a copy: it still waits"
                 )
-            yield working
+            yield candidate
 
 
 def _families(context: QuestionContext, cause: Cause) -> Iterable[ProposalFamily]:

@@ -319,7 +319,7 @@ class LabSession:
         self._undo_history.push(before)
         try:
             with collector_off():
-                self._publish_view(lab)
+                self._show_changed(lab)
             self._held_lab.save()
         except BaseException:
             self._held_lab.release()
@@ -329,7 +329,7 @@ class LabSession:
             self.last_operation, self.paused = operation, paused
             raise
 
-    def _publish_view(self, lab: Lab) -> None:
+    def _show_changed(self, lab: Lab) -> None:
         if self.show is None:
             return
         self.revision += 1
@@ -346,7 +346,7 @@ class LabSession:
         if self.paused:
             return "the scheduler is paused and has not acted on it yet"
         if self._is_large(lab):
-            self._publish_view(lab)
+            self._show_changed(lab)
         self._settle(lab)
         return before.describe()
 
@@ -360,7 +360,7 @@ class LabSession:
             nonlocal published
             if not published:
                 published = True
-                self._publish_view(lab)
+                self._show_changed(lab)
 
         lab.settle(between)
 

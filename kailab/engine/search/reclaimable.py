@@ -41,9 +41,9 @@ class ReclaimedAmounts(NamedTuple):
 
 def involved(tasks: list[WTask], amounts: Amounts) -> frozenset[int]:
     """The resources that are really requested. As in KAI, MIG instances do not count in the comparison of GPUs."""
-    names = {r for r in (0, 1) if amounts[r] > 0}
+    names = {r for r in (CPU, MEMORY) if amounts[r] > 0}
     if any(task.info.request > 0 or task.info.shape.gpu.by_memory for task in tasks):
-        names.add(2)
+        names.add(GPU)
     return frozenset(names)
 
 
@@ -76,9 +76,10 @@ def exceeds_own_quota(wanted: Demand) -> bool:
 
 
 def can_reclaim_from(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
-    """True if work of ``victim_queue`` can be a victim at all. It is checked before any search."""
+    """True if work of ``victim_queue`` can be a victim at all, which is checked before any search. A reclaimer beyond its quota can take only
+    from a queue beyond its allocatable share. Otherwise the queue must hold more than its quota of a resource that is wanted, or less than its
+    quota of none of them: of a queue that holds exactly its quota the search decides."""
     mine, theirs = tree.diverging_ancestors(wanted.queue, victim_queue)
-    # A reclaimer beyond its quota can take only what exceeds the other's allocatable share.
     if not mine.within_quota_with(wanted.amounts):
         return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)
     below = False
@@ -179,11 +180,13 @@ class QueueBalances:
         self.allocated = {queue: tuple(queue.allocated) for queue in tree.queues.values()}
         self.non_preemptible = {queue: tuple(queue.non_preemptible) for queue in tree.queues.values()}
 
-    def is_reclaimable(self, wanted: Demand, yields: dict[WQueue, list[ReclaimedAmounts]], multiplier: float) -> bool:
+    def is_reclaimable(
+        self, wanted: Demand, reclaimed: dict[WQueue, list[ReclaimedAmounts]], multiplier: float
+    ) -> bool:
         """True if the reclaimer may take these amounts from these queues. Source: KAI's Reclaimable."""
         remaining: dict[WQueue, list[int]] = {}
         resources: dict[WQueue, frozenset[int]] = {}
-        for queue, given in yields.items():
+        for queue, given in reclaimed.items():
             mine, theirs = self.tree.diverging_ancestors(wanted.queue, queue)
             names = frozenset[int]().union(*(unit.involved for unit in given))
             resources[queue] = names
@@ -198,7 +201,7 @@ class QueueBalances:
                     for r in RESOURCES:
                         held[r] -= unit.amounts[r]
                     resources[level] = resources.get(level, frozenset()) | names
-        return self._within(wanted, remaining, resources, multiplier)
+        return self._keeps_saturation_and_quota(wanted, remaining, resources, multiplier)
 
     def refuses_loss(self, wanted: Demand, theirs: WQueue, lost: Sequence[int], unit: Sequence[int]) -> bool:
         """True if ``is_reclaimable`` refuses every set of victims that takes at least ``lost`` from the diverging ancestor ``theirs``, in units of at most
@@ -229,7 +232,7 @@ class QueueBalances:
     def _owed(self, wanted: Demand, mine: WQueue, theirs: WQueue, left: list[int]) -> bool:
         return owed_quota(self.allocated[mine], wanted.amounts, mine, theirs, left)
 
-    def _within(
+    def _keeps_saturation_and_quota(
         self, wanted: Demand, remaining: dict[WQueue, list[int]], resources: dict[WQueue, frozenset[int]],
         multiplier: float,
     ) -> bool:  # fmt: skip
