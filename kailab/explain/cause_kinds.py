@@ -14,11 +14,13 @@ Some causes take more:
 
 - a change of objects takes it away: its ``CauseKind`` names step functions of ``steps``; a new kind of change is a new function there.
 - it depends on a fact that no other cause does: ``cause_groups.likeness``, because PodGroups of equal likeness share their causes.
-- it keeps pods from being created: the tables of ``verdict``.
+- it keeps pods from being created: ``_REFUSED`` or ``TO_BE_CREATED`` of ``verdict``.
 - it is a cause of work that runs or was evicted: ``evictions`` instead of a finder.
-- ``checks.explaining``, which tests answers: how the cause is removed (``removal``), if removing it is no change that others have; the objects that it
+- ``checks.explaining``, which tests answers: how the cause is removed (``removal``), unless the way of another cause does; the objects that it
   must name (``naming``); that it ends with other work (``judging``); the reason under which a table shows it, if that is the scheduler's
   (``screens``).
+
+No other module lists the causes. ``docs/runbooks.md`` picks some.
 """
 
 from __future__ import annotations

@@ -258,8 +258,8 @@ def is_large(pods: int, nodes: int) -> bool:
 
 
 class StepCandidate(NamedTuple):
-    """A proposal that may become a step. ``outcome``: of the fork on which the subject ran. None for the correction of a mistyped name that
-    was not tried, or was tried and did not help; ``unchecked`` then says so. ``corrects``: it names what was meant, so its evictions do not lower its rank."""
+    """A proposal that may become a step. ``outcome``: of the fork on which the subject ran. The correction of a mistyped name has none if it
+    was not tried, or did not help; ``unchecked`` says which. ``corrects``: it names what was meant, so its evictions do not lower its rank."""
 
     proposal: Proposal
     outcome: StepOutcome | None

@@ -7,12 +7,13 @@ checked, what ``whatif --set`` accepts, and what evidence and anonymised snapsho
 - ``kailab.engine.snapshot.records``: a field of ``Queue`` or of ``ResourceShare``, with a default for older snapshots;
 - ``kailab.scheduler.reading.queues``: its conversion;
 - ``kailab/cluster/install/crds/queues.yaml``: its entry in our copy of KAI's CRD;
-- ``tools/field_coverage.py``: its row. ``make docs`` then writes all that is generated;
+- ``tools/field_coverage.py``: its row in ``_QUEUE_ACTS``. ``make docs`` then writes all that is generated;
 - the rule that reads it: fair shares in ``kailab.engine.queueing.fairshare``, limits in ``capacity`` and the order in ``order`` beside it, rules
   about victims in ``kailab.engine.search``. What a cycle has to prepare for each queue is kept by ``kailab.engine.working.queues.WQueue``.
 
 Few fields need more: ``Scheduler._starts_matter`` (the rule depends on start times), ``kailab.undertest.translation`` (another scheduler
-can't express it), ``kailab.explain.steps.queue_steps`` (a step may set it), ``checks.fuzzing`` and ``checks.recorded`` (drawn and recorded cases have it).
+can't express it), ``kailab.explain.steps.queue_steps`` (a step may set it), ``checks.fuzzing`` and ``checks.recorded`` (drawn and recorded cases have it), ``serve/page/forms.js`` (the live page has an input for it). Nothing
+else lists the fields.
 
 The rules are those of KAI's schema and webhooks, a little stricter on numbers: quota and limit are -1 (unlimited) or at least 0, the
 weight is at least 0.

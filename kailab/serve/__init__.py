@@ -3,7 +3,7 @@ running lab. Its actions go through the lab's file and lock, as commands do.
 
 The path of an action: ``app`` receives the request. ``/preview`` decodes a change of objects with ``actions``, tries it on a fork and remembers it;
 ``/apply`` carries out a change that was previewed. ``/do`` (pause, go on, step, undo, advance) needs no preview. ``worker`` runs the action in the
-lab's thread, ``session`` changes the lab, makes its ``view`` and hands it to a callback of ``worker``, which publishes the update to all open
+lab's thread, ``session`` changes the lab, makes its ``view`` and hands it to a callback of ``worker`` (``session.show``), which publishes the update to all open
 pages, and then saves the lab. Where the lab has no new view (a pause, an undo, a real cluster), ``worker`` reads it and publishes after the action.
 
     server          start and end: the socket, signals

@@ -4,7 +4,7 @@ The path of a write whose answer is lost: ``Writer._inquire`` starts an inquiry 
 ``UnansweredWrites`` asks the server in the background until it answers, and the ``InformerUpdate`` with its answer
 resolves the ``WriteInquiry`` in the cache. Until then a bind counts as carried out. After any other write, resources count as taken if they are
 taken in one of the two states that the object may be in, so that the scheduler does not give away a GPU that may be in use. In the scheduler the path goes on in
-``kailab.scheduler.binding.execution`` (``_not_bound``) and ``bind_backoff``.
+``DecisionExecutor._failed``, which holds the pod back (``BindBackoff.failed``, ``Mirror.hold_back``) should it turn out not to be bound.
 
 ``FairQueue`` sends the batches that nobody waits for, a chain of each in turn, so that a small batch does not wait for
 the end of a large one. It starts only slightly more requests than ``RequestLimit`` admits, so that urgent writes find a short queue.
@@ -61,19 +61,19 @@ class UnansweredWrites:
         self._tell = tell
         self._asked = 0
 
-    def ask(self, resource: ApiResource, namespace: str, name: str, uid: str, under_way: bool) -> WriteInquiry:
-        """Inquire an object's real state. ``under_way``: the server may still be working on the request whose answer was lost.
+    def ask(self, resource: ApiResource, namespace: str, name: str, uid: str, in_progress: bool) -> WriteInquiry:
+        """Inquire an object's real state. ``in_progress``: the server may still be working on the request whose answer was lost.
         The update that answers has the returned inquiry."""
         self._asked += 1
         inquiry = WriteInquiry((namespace, name), uid, self._asked)
         _log.debug(
             "inquiry %d: asking for the state of %s %s/%s after a write", inquiry.number, resource.key, namespace, name
         )
-        self._transport.start(self._inquire_until_answered(resource, inquiry, under_way))
+        self._transport.start(self._inquire_until_answered(resource, inquiry, in_progress))
         return inquiry
 
-    async def _inquire_until_answered(self, resource: ApiResource, inquiry: WriteInquiry, under_way: bool) -> None:
-        if under_way:
+    async def _inquire_until_answered(self, resource: ApiResource, inquiry: WriteInquiry, in_progress: bool) -> None:
+        if in_progress:
             await asyncio.sleep(_UNDER_WAY_SECONDS)
         # Without end: until there is an answer, the pod or the device counts on the safe side.
         retrying = tenacity.AsyncRetrying(

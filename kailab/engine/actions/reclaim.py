@@ -36,7 +36,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     runtime = MinRuntime(session)
 
     def must_fail(queue: WQueue, job: Job) -> bool:
-        # Within one queue only preempt evicts. A failure counts for jobs of the same queue, and to all of them the others give nothing.
+        # Within one queue only preempt evicts. A failure is remembered for jobs of the same queue, which all have no victims.
         if not any(other is not queue and session.victims.holds(other.name) for other in session.tree.leaves):
             return True
         wanted = demand(session, job, tasks_to_allocate(job))
@@ -105,7 +105,7 @@ def _reclaim(
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
 
-    def refuses_loss(victim_set: VictimSet, lost: list[Job]) -> bool:
+    def refuses_lost_jobs(victim_set: VictimSet, lost: list[Job]) -> bool:
         tried = demand(session, job, victim_set.goal.tasks)
         assert tried is not None
         gone = set(lost)
@@ -144,7 +144,7 @@ def _reclaim(
         wanted,
         ground,
         surely_invalid=surely_refused,
-        refuses_loss=refuses_loss,
+        refuses_loss=refuses_lost_jobs,
         alike=alike,
     )
 

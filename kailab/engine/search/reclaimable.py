@@ -77,8 +77,8 @@ def exceeds_own_quota(wanted: Demand) -> bool:
 
 def can_reclaim_from(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
     """True if work of ``victim_queue`` can be a victim at all, which is checked before any search. A reclaimer beyond its quota can take only
-    from a queue beyond its allocatable share. Otherwise the queue must hold more than its quota of a resource that is wanted, or less than its
-    quota of none of them: of a queue that holds exactly its quota the search decides."""
+    from a queue beyond its allocatable share. Otherwise the queue must hold more than its quota of a resource that is wanted. If it holds
+    exactly its quota of all of them, the search decides."""
     mine, theirs = tree.diverging_ancestors(wanted.queue, victim_queue)
     if not mine.within_quota_with(wanted.amounts):
         return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)

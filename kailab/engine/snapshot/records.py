@@ -260,7 +260,7 @@ NO_SHARE = ResourceShare()
 
 class Queue(_Record, frozen=True, kw_only=True):
     """A node of the queue tree, identified by name. A queue without resources has zeros throughout. ``kailab.model.queues`` says what a new
-    field of KAI's Queue takes; ``working.queues.WQueue`` has it during a cycle.
+    field of KAI's Queue takes. During a cycle it is read from ``WQueue.record``.
     """
 
     name: str
