@@ -100,7 +100,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     checks_metadata: bool = False
     """True if its checks or immutable fields read annotations, so that a change of these alone is checked, too."""
     spec_alone: bool = False
-    """True if its defaults and checks do not read the metadata, so that their result for equal remaining fields can be reused."""
+    """True if its defaults and checks do not read the metadata, so that their result for equal remaining fields can be reused; with
+    ``checked_templates`` for equal fields beside the metadata of the pod template too."""
     keeps_status: bool = False
     """True: a status given at creation stays. False: it is dropped, as for a kind with a status subresource."""
 
@@ -110,7 +111,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     watches: tuple[str, ...] = ()
     """Further kinds whose changes its controller receives, besides its own kind and the kinds that it owns."""
     checked_templates: bool = False
-    """True if defaults and checks cover its pod template, so that pods made from it need no check."""
+    """True if defaults and checks cover its pod template, so that pods made from it need no check, and read no more of the template's
+    metadata than ``validation.pods.check_template``."""
     grouping: object | str | None = None
     """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup with a minimum of one pod."""
 

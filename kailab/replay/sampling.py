@@ -12,7 +12,6 @@ from msgspec import structs
 from kailab.engine.decisions import QueueState
 from kailab.engine.policies.node_scores import device_room, label_texts
 from kailab.engine.working.layout import CPU, GPUS
-from kailab.engine.working.nodes import NodeTable
 from kailab.evidence.metrics.families import MOST_SAMPLES, SeriesCollector
 from kailab.lab import Lab
 from kailab.lab.metric_samples import sample_metrics
@@ -90,7 +89,7 @@ class FragmentationSampler(Observer):
         self._total = gpus * WHOLE
         self._scheduler: DecidingScheduler | None = None
         self._samples: list[tuple[float, float, int]] = []
-        self._seen: tuple[NodeTable, bytes] | None = None  # the nodes of the last sample, if no device was shared
+        self._seen: tuple[int, bytes] | None = None  # the nodes of the last sample, if no device was shared
 
     def on_begin(self, scheduler: DecidingScheduler) -> None:
         self._scheduler = scheduler
@@ -106,8 +105,9 @@ class FragmentationSampler(Observer):
             return
         # What the latest cycle bound is in the cluster, and not yet in the scheduler's records.
         self._scheduler.mirror.update()
-        table = self._scheduler.mirror.working.table
-        seen = None if table.shares.nodes else (table, table.idle[[CPU, GPUS]].tobytes())
+        working = self._scheduler.mirror.working
+        table = working.table
+        seen = None if table.shares.nodes else (working.table_version, table.idle[[CPU, GPUS]].tobytes())
         # Most changes of a full cluster leave every node as full as it was.
         if seen is not None and seen == self._seen:
             self._samples.append((*self._samples[-1][:2], points))

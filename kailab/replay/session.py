@@ -52,12 +52,11 @@ class ReplaySession:
     def now(self) -> int:
         return int(self.cluster.now())
 
-    def submit(self, name: str, job: TraceJob, arrived: int | None = None) -> ReplayedJob:
-        """Create the job in the lab. ``arrived``: since when it waits; None: now."""
-        now = self.now
-        self.accounts.pass_to(now)
+    def submit(self, name: str, job: TraceJob, arrived: int) -> ReplayedJob:
+        """Create the job in the lab. ``arrived``: since when it waits."""
+        self.accounts.pass_to(self.now)
         queue, pods = self.queues.of_team[job.team], pods_of(job, self._largest)
-        work = ReplayedJob(name, job, queue, pods, now if arrived is None else arrived)
+        work = ReplayedJob(name, job, queue, pods, arrived)
         self.accounts.arrive(work)
         self.cluster.create(
             job_object(name, job, queue, pods, endless=self.accounts.endless, progress=self.accounts.progress)

@@ -691,8 +691,11 @@ class Mirror:
     def _copy_task(self, before: Mirror, uid: str, pod: Object) -> bool:
         """Take over the pod's task from another mirror. Returns False if the task must be made: the object differs, or the task depends on
         more than the pod and its PodGroup."""
-        task, group = before.tasks.get(uid), _group_of(pod)
-        if task is None or group is None or before.pods.get(uid) is not pod or task.podgroup != self._uids.get(group):
+        task = before.tasks.get(uid)
+        if task is None or before.pods.get(uid) is not pod:
+            return False
+        group = _group_of(pod)
+        if group is None or task.podgroup != self._uids.get(group):
             return False
         if (
             task.status not in _TIMELESS

@@ -10,6 +10,8 @@ import pytest
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, VirtualTime
 from kailab.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from kailab.model.kind import Kind
+from kailab.model.kinds import registered_kinds
 
 
 def test_it_is_a_cluster_with_virtual_time(cluster):
@@ -423,6 +425,30 @@ def test_what_is_wrong_with_the_metadata_of_a_job_like_one_before_is_told(cluste
     assert field in str(refused.value)
     with pytest.raises(Invalid, match=r"metadata\.name"):
         cluster.create(_job("A_B"))
+
+
+@pytest.mark.parametrize("template", [{"metadata": {"labels": {"x": "y"}}}, {"metadata": {}, "spec": "x"}])
+def test_what_a_kind_without_pod_templates_calls_a_template_is_compared_as_a_whole(cluster, template):
+    for name in ("first", "second"):
+        spec = {"minMember": 1, "queue": "q", "template": template}
+        metadata = {"name": name, "namespace": "default"}
+        made = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        assert cluster.create(made)["spec"]["template"] == template
+
+
+def test_a_kind_of_another_distribution_may_check_the_metadata_of_its_template(cluster):
+    def check(faults, obj):
+        if "team" not in obj["spec"]["template"]["metadata"].get("labels", {}):
+            faults.add("spec.template.metadata.labels", "has no team")
+
+    kind = Kind(group="example.com", kind="Widget", versions=("v1",), plural="widgets", spec_alone=True, check=check)
+    with registered_kinds(kind):
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "default"}}
+        spec = {"template": {"metadata": {"labels": {"team": "blue"}}, "spec": {}}}
+        cluster.create({**widget, "spec": spec})
+        widget["metadata"]["name"] = "b"
+        with pytest.raises(Invalid, match="has no team"):
+            cluster.create({**widget, "spec": {"template": {"metadata": {"labels": {}}, "spec": {}}}})
 
 
 def test_a_job_that_says_nearly_the_same_as_one_before_is_checked(cluster):

@@ -9,14 +9,20 @@ import random
 import weakref
 
 import pytest
+from msgspec import structs
 
+from kailab.engine.actions import reclaim
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.contract import JobOrder, register_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
+from kailab.engine.session import Session
+from kailab.engine.snapshot.gpu_requests import WholeGpus
+from kailab.engine.snapshot.records import Status
 from tests.engine.conftest import NOW, World
 
 SERVED_FIRST = "have their turn before it, and would take their places again"
@@ -66,6 +72,32 @@ def test_a_job_that_is_the_first_of_its_queue_gets_its_place(full):
     full.records = [record for record in full.records if getattr(record, "name", "") not in ("large", "large-0")]
     full.job("small", queue="mine")
     assert len(full.decide().lost) == 1
+
+
+def test_what_a_waiting_job_wants_is_read_anew_once_it_may_be_something_else(world):
+    world.queue("lends", quota=0)
+    world.queue("owed", quota=6)
+    world.node("n", gpus=8)
+    world.jobs(5, "other", queue="lends", on="n")
+    world.job("elastic", queue="lends", tasks=4, gang=1, on=["n", "n", "n"])
+    # The pod that waits wants more than the pods that run, so what the job wants next depends on which of them have gone.
+    world.records = [
+        structs.replace(record, shape=structs.replace(record.shape, gpu=WholeGpus(devices=4)))
+        if getattr(record, "uid", "") == "elastic-3"
+        else record
+        for record in world.records
+    ]
+    world.job("first", queue="owed")
+    session = Session(world.working(), EngineConfig(), NOW)
+    reclaim.execute(session, Allocator(session))
+    elastic, queue = session.jobs["elastic"], session.tree.queues["lends"]
+    bound = VictimsFirstBound(session, session.jobs["first"])
+    before = bound._line(queue).wanted
+    mark = session.mark()
+    session.evict(next(task for task in elastic if task.status == Status.RUNNING))
+    session.undo(mark)
+    after = [session.wanted(job) for _, job in session.waiting.lists["lends"]]
+    assert before != after == bound._line(queue).wanted
 
 
 def test_so_does_one_whose_victims_wait_for_more_than_it_does(full):

@@ -5,7 +5,7 @@ A RuntimeClass adds its overhead and its node selector to the pods that name it.
 refused.
 
 Users submit thousands of equal jobs, and the PodGroups of their pods differ only in name. The result of the first is
-reused for all objects that are equal apart from their metadata.
+reused for all objects that are equal apart from their metadata and that of their pod templates.
 """
 
 from __future__ import annotations
@@ -84,11 +84,14 @@ _OWNER = frozenset(("apiVersion", "kind", "name", "uid", "controller"))
 _TEMPLATE_METADATA = frozenset(("labels", "annotations"))
 
 
-def _pod_template_metadata(obj: Object) -> Object | None:
-    """The metadata of the pod template of an object; None if it has none, or more in it than labels and annotations."""
+def _pod_template_metadata(kind: str, obj: Object) -> Object | None:
+    """The metadata of the pod template of an object, if it is checked as that of every pod template; None if there is none, or more in it than
+    labels and annotations."""
     spec = obj.get("spec")
-    template = spec.get("template") if type(spec) is dict else None
-    metadata = template.get("metadata") if type(template) is dict else None
+    template = spec.get("template") if type(spec) is dict and KINDS[kind].checked_templates else None
+    if type(template) is not dict or type(template.get("spec")) is not dict:
+        return None
+    metadata = template.get("metadata")
     return metadata if type(metadata) is dict and metadata.keys() <= _TEMPLATE_METADATA else None
 
 
@@ -108,7 +111,7 @@ def _content_of(kind: str, obj: Object) -> bytes | None:
         type(owner) is not dict or not owner.keys() <= _OWNER for owner in owners
     ):
         return None
-    has_metadata = _pod_template_metadata(obj) is not None
+    has_metadata = _pod_template_metadata(kind, obj) is not None
     if has_metadata:
         obj = _with_template_metadata(obj, None)
     return content_key(kind, has_metadata, [(field, value) for field, value in obj.items() if field != "metadata"])
@@ -128,7 +131,7 @@ class Admission:
         self._store = store
         self._limits = LimitRanges(store)
         self.quotas = ResourceQuotas(store)
-        self._admitted: dict[bytes, Object] = {}  # without metadata, by ``_content_of`` what was submitted
+        self._admitted: dict[bytes, Object] = {}  # without metadata, by ``_content_of`` the submitted object
 
     def identify(self, obj: Any) -> tuple[str, str, str]:
         """(kind key, namespace, name) of a submitted object; the name is "" if it has a generateName. Raises Invalid."""
@@ -195,7 +198,7 @@ class Admission:
         metadata = strip_nulls(obj["metadata"])
         faults = Faults()
         check_metadata(faults, {**obj, "metadata": metadata}, kind)
-        if (template_metadata := _pod_template_metadata(obj)) is not None:
+        if (template_metadata := _pod_template_metadata(kind, obj)) is not None:
             template_metadata = strip_nulls(template_metadata)
             check_notes(faults, template_metadata)
             check_annotations(faults, template_metadata, admitted["spec"]["template"]["spec"], "metadata")

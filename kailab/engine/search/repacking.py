@@ -131,8 +131,8 @@ class Repacking:
 
 
 class FullNodes:
-    """The nodes ``among`` before any victim leaves, to which pods of these shapes may go. ``None`` of the victims is counted yet, so that each set of
-    them looks at its own nodes only.
+    """The nodes ``among`` before any victim leaves, to which pods of these shapes may go. No victim is counted yet, so that each set of victims
+    has to look at its own nodes only.
     """
 
     def __init__(self, session: Session, among: np.ndarray, infos: frozenset[ShapeInfo]) -> None:

@@ -64,10 +64,19 @@ class _Served(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """The waiting jobs of a queue in their order, without the one that is searched for: their keys, and what they want."""
+    """The waiting jobs of a queue in their order, without the one that is searched for: their keys, and what they want. ``partly``: those that
+    hold something, with their versions: what they want may change when a pod of theirs is evicted and put back. ``between``: see ``_wanted_between``.
+    """
 
     keys: list[OrderKey]
     wanted: list[Amounts]
+    partly: list[tuple[Job, int]]
+    between: dict[tuple[int, int], frozenset[Amounts]]
+
+    @property
+    def holds(self) -> bool:
+        """True if all jobs still want the same."""
+        return all(job.version == version for job, version in self.partly)
 
 
 class _Turn(NamedTuple):
@@ -110,7 +119,6 @@ class VictimsFirstBound:
         self._room: dict[ShapeInfo, np.ndarray] = {}
         self._lines: dict[WQueue, _Line] = session.until_commit.setdefault("lines", {})
         self._own_line: dict[WQueue, _Line] = {}
-        self._between: dict[tuple[WQueue, int, int], frozenset[Amounts]] = {}
         self._measures: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
         self._turn_keys: dict[Job, OrderKey] = session.until_commit.setdefault("turn keys", {})
         self._order_key: OrderKey | None = None
@@ -337,26 +345,17 @@ class VictimsFirstBound:
         queues = []
         for queue, mine in by_queue.items():
             mine.sort(key=itemgetter(0))
-            keys, turns, passed = self._line(queue).keys, [], 0
+            line, turns, passed = self._line(queue), [], 0
+            keys = line.keys
             for key, whole in mine:
                 # Most have no waiting job before them.
                 place = bisect_left(keys, key, passed) if passed < len(keys) and keys[passed] < key else passed
-                turns.append(_Turn(whole, self._wanted_between(queue, passed, place) | {whole.wanted}))
+                turns.append(_Turn(whole, _wanted_between(line, passed, place) | {whole.wanted}))
                 passed = place
             turns.reverse()
             allocated = _less(queue.allocated, *(whole.held for _, whole in mine if whole.job is not self._job))
             queues.append(_QueueTurns(queue, turns, allocated, self._measure_on_way(queue, allocated, turns[-1])))
         return queues
-
-    def _wanted_between(self, queue: WQueue, begin: int, end: int) -> frozenset[Amounts]:
-        """What the waiting jobs at these places of a queue want, each once."""
-        if begin == end:
-            return frozenset()
-        key = queue, begin, end
-        wanted = self._between.get(key)
-        if wanted is None:
-            wanted = self._between[key] = frozenset(self._line(queue).wanted[begin:end])
-        return wanted
 
     def _measure_on_way(self, queue: WQueue, allocated: Amounts, turn: _Turn) -> Measure:
         return max([self._measure(queue, allocated, wanted) for wanted in turn.wanted])
@@ -398,6 +397,7 @@ class VictimsFirstBound:
     # Turns
 
     def _before_job(self, goal: SearchGoal, jobs: list[_WholeJob]) -> bool:
+        """True if all victims are of other queues, and surely served before the job."""
         by_queue: dict[WQueue, list[_WholeJob]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue, []).append(job)
@@ -432,7 +432,7 @@ class VictimsFirstBound:
 
     def _most_wanted(self, queue: WQueue, jobs: list[_WholeJob]) -> Amounts:
         """The largest amounts, resource by resource, of jobs that may be the queue's next before its last victim is."""
-        keys, waiting = self._line(queue)
+        keys, waiting, *_ = self._line(queue)
         # A configured order may rank an evicted job anywhere, so each waiting job may come first.
         before = len(keys)
         if self._session.ranking is None:
@@ -448,10 +448,15 @@ class VictimsFirstBound:
         # Lines of other queues are the same for all searches too.
         lines = self._own_line if queue is self._queue else self._lines
         line = lines.get(queue)
-        if line is None:
+        if line is None or not line.holds:
             session = self._session
             entries = [entry for entry in session.waiting.lists.get(queue.name, ()) if entry[1] is not self._job]
-            line = lines[queue] = _Line([key for key, _ in entries], [session.wanted(job) for _, job in entries])
+            line = lines[queue] = _Line(
+                [key for key, _ in entries],
+                [session.wanted(job) for _, job in entries],
+                [(job, job.version) for _, job in entries if job.used],
+                {},
+            )
         return line
 
     def _measure(self, queue: WQueue, allocated: Amounts, wanted: Amounts) -> Measure:
@@ -462,6 +467,16 @@ class VictimsFirstBound:
             as_if.allocated = list(allocated)
             result = self._measures[key] = measure(as_if, wanted, NOTHING, self._session.tree.totals)
         return result
+
+
+def _wanted_between(line: _Line, begin: int, end: int) -> frozenset[Amounts]:
+    """What the waiting jobs at these places want, each once."""
+    if begin == end:
+        return frozenset()
+    wanted = line.between.get((begin, end))
+    if wanted is None:
+        wanted = line.between[begin, end] = frozenset(line.wanted[begin:end])
+    return wanted
 
 
 def _too_few(nodes: CountedNodes, wanted: dict[ShapeInfo, int]) -> bool:

@@ -252,8 +252,8 @@ _NO_TASKS: dict[str, WTask] = {}
 
 
 class Job:
-    """A PodGroup with its tasks. ``podsets``: the leaves of ``root``, of which a single one has ``tasks`` as its own. ``version`` grows with every change of a task, ``record_version`` with every change of its
-    record and of those of its tasks; they are keys of caches.
+    """A PodGroup with its tasks. ``podsets``: the leaves of ``root``; if there is one, its tasks are ``tasks`` itself. ``version`` grows with every
+    change of a task, ``record_version`` with every change of its record and of those of its tasks; they are keys of caches.
     """
 
     __slots__ = (

@@ -2,8 +2,8 @@
 
 A pod whose binding failed is held back for a while: the cycle treats it as one that fits nowhere, so it takes no capacity from others and
 its gang does not start without it. A pod whose bind has no answer counts as bound in the cache until an inquiry tells the truth; only if it
-turns out not to be bound is it held back for the rest of its pause. A change of the pod ends the pause. KAI leaves this to its binder, which retries a BindRequest with growing pauses up to its backoffLimit,
-while the pod keeps its place, and forgets the failure with the BindRequest.
+turns out not to be bound is it held back for the rest of its pause. A change of the pod ends the pause. KAI leaves this to its
+binder, which retries a BindRequest with growing pauses up to its backoffLimit, while the pod keeps its place, and forgets the failure with the BindRequest.
 
 A pod whose binding was *refused* (not one without an answer) evicts nobody and is bound before the rest of its gang, until a binding
 succeeds or the pod changes. So nobody is evicted in vain, and no gang starts in part again and again.
