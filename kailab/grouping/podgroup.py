@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.records import Grouping, PlannedSubGroup, PlannedTopology
 from kailab.model.kinds import api_version_of
-from kailab.model.objects import annotations_of, labels_of, metadata_of, owner_references, spec_of
+from kailab.model.objects import annotations_of, labels_of, metadata_of, owner_references, shared_labels, spec_of
 
 KIND = "PodGroup"
 
@@ -22,7 +21,7 @@ def podgroup_object(grouping: Grouping) -> Object:
     """The PodGroup to create. ``minSubGroup`` and ``minMember`` exclude each other; empty fields are left out."""
     metadata: dict[str, Any] = {"name": grouping.name, "namespace": grouping.namespace}
     if grouping.labels:
-        metadata["labels"] = _shared_labels(tuple(grouping.labels.items()))
+        metadata["labels"] = shared_labels(tuple(grouping.labels.items()))
     if grouping.annotations:
         metadata["annotations"] = grouping.annotations
     metadata["ownerReferences"] = [grouping.owner.as_object()]
@@ -39,12 +38,6 @@ def podgroup_object(grouping: Grouping) -> Object:
         if value:
             spec[field] = value
     return {"apiVersion": api_version_of(KIND), "kind": KIND, "metadata": metadata, "spec": spec}
-
-
-# Thousands of PodGroups have equal labels, such as the name of their queue. A stored object is never changed, so they may share them.
-@lru_cache(maxsize=1024)
-def _shared_labels(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    return dict(labels)
 
 
 def keep_foreign_fields(existing: Object, wanted: Object, config: GroupingConfig) -> Object:

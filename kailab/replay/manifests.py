@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.model import labels
+from kailab.model.objects import shared_labels
 from kailab.replay.job import WHOLE, JobProgress, TraceJob
 
 NAMESPACE = "default"
@@ -52,7 +52,8 @@ def job_object(
         notes[labels.EXPECTED_SECONDS] = str(progress.duration(job.estimate, 0, restarted=False))
     if job.share != WHOLE and not job.mig:
         notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
-    job_labels = _job_labels(queue, job.priority)
+    priority = ((labels.PRIORITY_CLASS, job.priority),) if job.priority else ()
+    job_labels = shared_labels(((labels.QUEUE, queue), *priority))
     meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": job_labels}
     spec: dict[str, Any] = {"parallelism": pods, "completions": pods, "backoffLimit": PATIENT}
     if pods > 1:
@@ -66,12 +67,6 @@ def job_object(
         spec["podFailurePolicy"] = {"rules": rules}
     spec["template"] = {"metadata": {"labels": job_labels, "annotations": notes}, "spec": _pod_spec(job, pods)}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
-
-
-# All jobs of a queue share them: a trace has more jobs than queues, and a stored object is never changed.
-@lru_cache(maxsize=1024)
-def _job_labels(queue: str, priority: str) -> dict[str, str]:
-    return {labels.QUEUE: queue, **({labels.PRIORITY_CLASS: priority} if priority else {})}
 
 
 def failure_note(

@@ -35,7 +35,7 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.model.multimap import SetIndex
-from kailab.model.objects import labels_of, metadata_of, name_of, namespace_of, node_of, spec_of, uid_of
+from kailab.model.objects import Key, labels_of, metadata_of, name_of, namespace_of, node_of, spec_of, uid_of
 from kailab.scheduler.reading import latest_events, references
 from kailab.scheduler.reading.claims import ClaimIndex
 from kailab.scheduler.reading.nodes import node_record
@@ -368,11 +368,8 @@ _GONE = (Status.FAILED, Status.UNKNOWN)
 _UNPLACED = (Status.PENDING, Status.GATED, Status.SUCCEEDED)
 _TIMELESS = (Status.PENDING, Status.GATED, Status.BOUND, Status.RUNNING)  # statuses that do not depend on the time
 
-GroupName = tuple[str, str]
-"""Namespace and name of a PodGroup."""
 
-
-def _group_of(pod: Object) -> GroupName | None:
+def _group_of(pod: Object) -> Key | None:
     """The PodGroup that a pod names."""
     metadata = metadata_of(pod)
     name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
@@ -411,8 +408,8 @@ class Mirror:
         self._shapes = PodShapes(self._claims, self._refresh_all)
         self._nodes = NodeRecords(self._working, self._claims, node_pool)
         self.nodes = self._nodes.nodes
-        self._uids: dict[GroupName, str] = {}
-        self._members: SetIndex[GroupName, str] = SetIndex()
+        self._uids: dict[Key, str] = {}
+        self._members: SetIndex[Key, str] = SetIndex()
         self._reservations = GpuReservations(self._working, self._refresh)
         self._leaving: dict[str, float] = {}
         self._now = 0.0

@@ -101,8 +101,8 @@ def _with_template_metadata(obj: Object, metadata: Object | None) -> Object:
 
 
 def _content_of(kind: str, obj: Object) -> bytes | None:
-    """The submitted content of an object without its metadata and that of its pod template, in which equal jobs differ by their run time;
-    None if the result of admission depends on more than that."""
+    """The submitted content of an object without its metadata and that of its pod template, where jobs that are equal otherwise have their
+    run times. None if the result of admission depends on more than this content."""
     known = KINDS.get(kind)
     if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
         return None

@@ -19,6 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from kailab.engine.placing import node_capacity
+from kailab.engine.search.shortfall import freed_by_node
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS
@@ -125,9 +126,8 @@ class Repacking:
 
     def _allowed(self, infos: set[ShapeInfo], nodes: np.ndarray) -> np.ndarray | None:
         """The nodes to which all shapes may go; None if the shapes may go to different ones."""
-        masks = [node_capacity.allowed_nodes(self._session, info) for info in infos]
-        every, some = nodes & np.logical_and.reduce(masks), nodes & np.logical_or.reduce(masks)
-        return every if bool((every == some).all()) else None
+        every, some = _allowed_by_all_and_some(self._session, infos)
+        return nodes & every if bool((nodes & every == nodes & some).all()) else None
 
 
 class FullNodes:
@@ -138,9 +138,8 @@ class FullNodes:
     def __init__(self, session: Session, among: np.ndarray, infos: frozenset[ShapeInfo]) -> None:
         table = session.table
         self.among = among
-        self._index = table.index
-        masks = [node_capacity.allowed_nodes(session, info) for info in infos]
-        every, some = np.logical_and.reduce(masks), np.logical_or.reduce(masks)
+        self._table = table
+        every, some = _allowed_by_all_and_some(session, infos)
         self._smallest = min(info.rows[GPUS] for info in infos)
         per_gpu = _per_gpu(infos) if self._smallest else {}
         free, idle = table.free, table.idle
@@ -164,16 +163,11 @@ class FullNodes:
         """See ``Repacking.without``."""
         if not self._smallest:
             return None
-        freed: dict[int, dict[int, int]] = {}
-        for task in victims:
-            i = self._index.get(task.node)
-            if i is None or not self._may[i] or task.record.nominated_node:
-                return None
-            on_node = freed.get(i)
-            if on_node is None:
-                on_node = freed[i] = {}
-            for row, amount in task.info.needs:
-                on_node[row] = on_node.get(row, 0) + amount
+        if any(task.node not in self._table.index or task.record.nominated_node for task in victims):
+            return None
+        freed = freed_by_node(self._table, victims)
+        if not all(self._may[i] for i in freed):
+            return None
         if not self._short <= freed.keys() or not self._wrong.isdisjoint(freed):
             return None
         counted = CountedNodes(self._idle, self._free.copy(), self._numbers.copy())
@@ -243,6 +237,12 @@ class CountedNodes:
                 return min(now, key=free.__getitem__)
         fullest = min([left for left in self._numbers if left >= gpus], default=None)
         return None if fullest is None else free.index(fullest)
+
+
+def _allowed_by_all_and_some(session: Session, infos: Iterable[ShapeInfo]) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes to which all of these shapes may go, and those to which some may."""
+    masks = [node_capacity.allowed_nodes(session, info) for info in infos]
+    return np.logical_and.reduce(masks), np.logical_or.reduce(masks)
 
 
 def _gpus_decide(infos: set[ShapeInfo], free: np.ndarray) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from kailab.engine.placing import node_capacity
 from kailab.engine.search.search_goal import SearchGoal
 from kailab.engine.session import Session
+from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, ShapeInfo, WTask
 
 
@@ -31,24 +32,14 @@ class Shortfall:
         self._room: dict[ShapeInfo, _ShapeRoom] = {}
 
     def proves_failure(self, goal: SearchGoal, victims: list[WTask]) -> bool:
-        index = self._session.table.index
         # Each shape is counted alone, so the count can only be too high.
         wanted = numbers_by_shape(goal.tasks)
         if not _amounts_decide(self._session, wanted):
             return False
-        freed: dict[int, dict[int, int]] = {}  # node -> row -> amount
-        for task in victims:
-            info = task.info
-            # ``needs`` does not contain what its claimed devices free.
-            if info.shape.claims:
-                return False
-            i = index.get(task.node)
-            if i is not None:
-                on_node = freed.get(i)
-                if on_node is None:
-                    on_node = freed[i] = {}
-                for row, amount in info.needs:
-                    on_node[row] = on_node.get(row, 0) + amount
+        # ``needs`` does not contain what its claimed devices free.
+        if any(task.info.shape.claims for task in victims):
+            return False
+        freed = freed_by_node(self._session.table, victims)
         for info, number in wanted.items():
             if self._room_of(info).with_freed(freed) < number:
                 return True
@@ -150,6 +141,20 @@ def numbers_by_shape(tasks: Iterable[WTask]) -> dict[ShapeInfo, int]:
     for task in tasks:
         numbers[task.info] = numbers.get(task.info, 0) + 1
     return numbers
+
+
+def freed_by_node(table: NodeTable, victims: Iterable[WTask]) -> dict[int, dict[int, int]]:
+    """What victims free of each resource (by row) on each node (by its place in the table). Victims on nodes that are not there free nothing."""
+    freed: dict[int, dict[int, int]] = {}
+    for task in victims:
+        i = table.index.get(task.node)
+        if i is not None:
+            on_node = freed.get(i)
+            if on_node is None:
+                on_node = freed[i] = {}
+            for row, amount in task.info.needs:
+                on_node[row] = on_node.get(row, 0) + amount
+    return freed
 
 
 def _amounts_decide(session: Session, wanted: Iterable[ShapeInfo]) -> bool:

@@ -24,7 +24,7 @@ from kailab.engine.queueing.victims import Victim, held_by
 from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.search.shortfall import RemainingRoom, Shortfall
-from kailab.engine.search.victim_sets import GatheredVictims, VictimOrder, VictimSet, multi_node, node_local
+from kailab.engine.search.victim_sets import GatheredVictims, VictimSet, VictimUnits, multi_node, node_local
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ACTIVE, Status
@@ -85,7 +85,7 @@ class Solver:
         self._surely_invalid = surely_invalid
         self._refuses_loss = refuses_loss
         self._failed: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()
-        self._orders: dict[frozenset[str], VictimOrder] = {}  # by the uids of the recorded victims
+        self._orders: dict[frozenset[str], VictimUnits] = {}  # by the uids of the recorded victims
         self._nodes = self._feasible_nodes()
         self._shortfall: Shortfall | None = None  # set after the first failed simulation
         self._victims_first: VictimsFirstBound | None = None  # set at the same time
@@ -251,7 +251,7 @@ class Solver:
         # With KAI's faults imitated, a simulation may leave a state in which another order would be found.
         order = None if self._every_step else self._orders.get(uids)
         if order is None:
-            order = self._orders[uids] = VictimOrder(self.session, self._victim_queue(), uids)
+            order = self._orders[uids] = VictimUnits(self.session, self._victim_queue(), uids)
         accumulation = GatheredVictims(self.session, goal, recorded, order, lambda: self._spend(1))
         self._accumulation = accumulation
         for victim_set in generator(accumulation):

@@ -53,7 +53,7 @@ class VictimSet(NamedTuple):
         )
 
 
-class VictimOrder:
+class VictimUnits:
     """The units of victims of one search in the order in which they go, without recorded ones. Tries with the same recorded victims, each of which
     begins in the same state, share it.
     """
@@ -104,7 +104,7 @@ class GatheredVictims:
         session: Session,
         goal: SearchGoal,
         recorded: list[VictimBatch],
-        order: VictimOrder,
+        order: VictimUnits,
         on_advance: Callable[[], None],
     ) -> None:
         self.session = session

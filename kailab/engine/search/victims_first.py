@@ -22,7 +22,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import takewhile
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -88,8 +87,8 @@ class _Turn(NamedTuple):
 
 @dataclass
 class _QueueTurns:
-    """A queue with jobs to place, ``turns``, the next one last. ``allocated``: what it holds now. ``measure``: the largest on the way to the next
-    turn. Jobs that wait change nothing when they have theirs, so it comes as soon as that is the smallest of all queues.
+    """A queue with jobs to place. ``turns``: the next one is last. ``allocated``: what the queue holds now. ``measure``: the largest of the next job and of
+    the waiting jobs before it. They change nothing when they have their turns, so the next job has its own once no queue's measure is smaller.
     """
 
     queue: WQueue
@@ -122,8 +121,6 @@ class VictimsFirstBound:
         self._measures: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
         self._turn_keys: dict[Job, OrderKey] = session.until_commit.setdefault("turn keys", {})
         self._order_key: OrderKey | None = None
-        self._mine: dict[Amounts, Measure] = {}
-        self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
     def proves_failure(
         self, goal: SearchGoal, victims: list[WTask], refuses: Callable[[list[Job]], bool] | None = None
@@ -415,20 +412,11 @@ class VictimsFirstBound:
 
     def _measure_of_job(self, goal: SearchGoal) -> Measure:
         """The largest measure of the job's queue until the job is served: each job before it is served first."""
-        session, queue = self._session, self._queue
+        queue = self._queue
         assert queue is not None
-        if self._ahead is None:
-            key = self._job.order_key()
-            entries = session.waiting.lists.get(queue.name, ())
-            before = (job for _, job in takewhile(lambda entry: entry[0] < key, entries) if job is not self._job)
-            self._ahead = {session.wanted(job) for job in before}
-        wanted = session.wants(goal.tasks, session.table.min_gpu_memory)
-        largest = self._mine.get(wanted)
-        if largest is None:
-            totals = session.tree.totals
-            largest = max(measure(queue, amounts, NOTHING, totals) for amounts in {wanted, *self._ahead})
-            self._mine[wanted] = largest
-        return largest
+        whole, line = self._as_placed(goal), self._line(queue)
+        ahead = _wanted_between(line, 0, bisect_left(line.keys, whole.key))
+        return self._measure_on_way(queue, _less(queue.allocated), _Turn(whole, ahead | {whole.wanted}))
 
     def _most_wanted(self, queue: WQueue, jobs: list[_WholeJob]) -> Amounts:
         """The largest amounts, resource by resource, of jobs that may be the queue's next before its last victim is."""

@@ -30,8 +30,6 @@ UNABLE_GROUP = "Unable to schedule podgroup"
 UNABLE_POD = "Unable to schedule pod"
 NO_NODES = "no nodes with enough resources were found"
 
-PodCondition = dict[str, Any]
-
 
 class GroupReason(NamedTuple):
     """Why a PodGroup waits, as its condition says it to programs."""
@@ -86,18 +84,18 @@ def with_condition(
     return [*current, {**new, "lastTransitionTime": stamp}]
 
 
-def not_scheduled(message: str, reason: str = UNSCHEDULABLE) -> PodCondition:
+def not_scheduled(message: str, reason: str = UNSCHEDULABLE) -> Object:
     return {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
 
 
 def group_conditions(
     podgroup: Object, pending: Pending, queues: Mapping[str, QueueState], now: float
-) -> list[PodCondition] | None:
+) -> list[Object] | None:
     """``status.schedulingConditions`` with the condition of this node pool last; None if it is set already."""
     current = list(status_of(podgroup).get("schedulingConditions") or ())
     pool = node_pool(metadata_of(podgroup))
     reasons = _reasons(pending, queues)
-    new: PodCondition = {
+    new: Object = {
         "type": "UnschedulableOnNodePool",
         "nodePool": pool,
         "reason": UNSCHEDULABLE,
